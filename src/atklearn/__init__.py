@@ -1,0 +1,46 @@
+"""Learning with the average top-k loss: drop-in scikit-learn estimators on an exact, certified solver."""
+
+from atklearn.aggregate import (
+    RankedRange,
+    average,
+    average_bottom_k,
+    average_top_k,
+    maximum,
+    ranked_range,
+    top_k,
+)
+from atklearn.collapse import CollapseWarning
+from atklearn.individual import (
+    AbsoluteError,
+    Hinge,
+    Huber,
+    IndividualLoss,
+    LogLoss,
+    SquaredError,
+    SquaredHinge,
+)
+from atklearn.linear import ATkClassifier, ATkRegressor
+from atklearn.objective import paper_C
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ATkClassifier",
+    "ATkRegressor",
+    "AbsoluteError",
+    "CollapseWarning",
+    "Hinge",
+    "Huber",
+    "IndividualLoss",
+    "LogLoss",
+    "RankedRange",
+    "SquaredError",
+    "SquaredHinge",
+    "average",
+    "average_bottom_k",
+    "average_top_k",
+    "maximum",
+    "paper_C",
+    "ranked_range",
+    "top_k",
+]

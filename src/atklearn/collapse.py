@@ -1,0 +1,45 @@
+"""When k is too small: the optimum collapses to w = 0 and the predicted signs are noise.
+
+Theorem 1 of the paper says that the average top-k loss is calibrated if k/n exceeds the optimal risk. On a given
+training set with a linear model the switch is exact. At w = 0 all losses are equal, and w = 0 is optimal if and only
+if weights ``0 <= p_i <= mass_i`` of sum k exist with ``sum(p_i y_i x_i) = 0``. The largest such sum is, by linear
+programming duality,
+
+    k* = min over w of sum(mass_i * max(0, 1 - y_i x_i . w)),
+
+the total hinge loss of the best linear classifier, whatever the margin loss in use.
+"""
+
+from __future__ import annotations
+
+from atklearn.individual import Hinge
+from atklearn.objective import Problem
+from atklearn.solvers.linear import solve_linear
+
+__all__ = ["CollapseWarning", "largest_collapsing_k"]
+
+
+class CollapseWarning(UserWarning):
+    """k is so small that the optimum is w = 0; the message says how large it has to be."""
+
+
+def largest_collapsing_k(problem: Problem) -> float:
+    """Estimate the amount of mass ``k*`` at or below which the problem collapses.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from atklearn.design import make_design
+    >>> from atklearn.individual import LogLoss
+    >>> X = np.array([[1.0], [1.0], [1.0], [-1.0]])
+    >>> y = np.array([1.0, 1.0, -1.0, -1.0])  # one of four on the wrong side
+    >>> problem = Problem(make_design(X, False), y, np.ones(4), 1.0, LogLoss(), 1.0, "none")
+    >>> round(largest_collapsing_k(problem), 3)
+    2.0
+    """
+    total = float(problem.mass.sum())
+    scale = problem.design.column_squares(problem.mass / total).sum()
+    nearly_free = 1e5 / max(scale, 1e-300)
+    average = Problem(problem.design, problem.y, problem.mass, total, Hinge(), nearly_free, problem.intercept)
+    solution = solve_linear(average, tol=1e-4)
+    return total * (solution.objective - average.penalty(solution.coef))

@@ -1,0 +1,228 @@
+"""Individual losses: how much one prediction costs.
+
+A loss is one small class. Its method :meth:`IndividualLoss.expand` returns, for arrays of predictions and targets,
+a convex function ``s`` that is differentiable in the prediction, with its slope and its curvature. The attribute
+``kink`` says how the loss ``l`` follows from ``s``:
+
+===================  =============  =====================================
+``kink``             loss           example
+===================  =============  =====================================
+``"none"``           ``s`` (>= 0)   log loss, squared error, Huber
+``"positive_part"``  ``max(0, s)``  hinge, with ``s = 1 - y f``
+``"absolute"``       ``abs(s)``     absolute error, with ``s = y - f``
+===================  =============  =====================================
+
+Keeping the kink out of ``s`` lets the solver treat it exactly, together with the kink of the top-k selection
+(Lemma 2 of the paper: ``[[a - x]_+ - b]_+ = [a - b - x]_+``), instead of smoothing it twice.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Array: TypeAlias = npt.NDArray[np.float64]
+Task: TypeAlias = Literal["classification", "regression"]
+Kink: TypeAlias = Literal["none", "positive_part", "absolute"]
+
+__all__ = [
+    "INDIVIDUAL_LOSSES",
+    "AbsoluteError",
+    "Hinge",
+    "Huber",
+    "IndividualLoss",
+    "LogLoss",
+    "SquaredError",
+    "SquaredHinge",
+    "resolve_individual_loss",
+]
+
+
+class IndividualLoss(ABC):
+    """Base class of the individual losses; subclass it to add your own.
+
+    A subclass sets ``task`` and ``kink`` and implements :meth:`expand`. Classification losses receive targets in
+    {-1, +1}.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> class LogCosh(IndividualLoss):
+    ...     task = "regression"
+    ...
+    ...     def expand(self, prediction, target):
+    ...         error = prediction - target
+    ...         slope = np.tanh(error)
+    ...         return np.logaddexp(error, -error) - np.log(2.0), slope, 1.0 - slope**2
+    >>> LogCosh()(np.array([0.0, 1.0]), np.array([0.0, 0.0])).round(3)
+    array([0.   , 0.434])
+    """
+
+    task: ClassVar[Task]
+    kink: ClassVar[Kink] = "none"
+
+    @abstractmethod
+    def expand(self, prediction: Array, target: Array) -> tuple[Array, Array, Array]:
+        """Return ``s``, its derivative and its second derivative in the prediction, each of shape (n,)."""
+
+    def __call__(self, prediction: Array, target: Array) -> Array:
+        """Return the losses ``l(prediction, target)``, shape (n,)."""
+        s = self.expand(prediction, target)[0]
+        if self.kink == "positive_part":
+            return np.maximum(s, 0.0)
+        if self.kink == "absolute":
+            return np.abs(s)
+        return s
+
+    def __repr__(self) -> str:
+        values = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
+        return f"{type(self).__name__}({values})"
+
+
+class LogLoss(IndividualLoss):
+    """Logistic loss ``log(1 + exp(-y f))`` in natural logarithms.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> LogLoss()(np.array([0.0, 2.0]), np.array([1.0, -1.0])).round(3)
+    array([0.693, 2.127])
+    """
+
+    task = "classification"
+
+    def expand(self, prediction: Array, target: Array) -> tuple[Array, Array, Array]:
+        margin = target * prediction
+        decay = np.exp(-np.abs(margin))
+        s = np.log1p(decay)
+        s -= np.minimum(margin, 0.0)
+        wrong = np.where(margin >= 0.0, decay, 1.0)  # P(-y | f) = 1 / (1 + exp(y f)), without overflow
+        wrong /= 1.0 + decay
+        return s, -target * wrong, wrong * (1.0 - wrong)
+
+
+class Hinge(IndividualLoss):
+    """Hinge loss ``max(0, 1 - y f)``, the loss of support vector machines.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Hinge()(np.array([0.5, 2.0]), np.array([1.0, 1.0]))
+    array([0.5, 0. ])
+    """
+
+    task = "classification"
+    kink = "positive_part"
+
+    def expand(self, prediction: Array, target: Array) -> tuple[Array, Array, Array]:
+        return 1.0 - target * prediction, -target, np.zeros_like(target)
+
+
+class SquaredHinge(IndividualLoss):
+    """Squared hinge loss ``max(0, 1 - y f)**2``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> SquaredHinge()(np.array([0.5, 2.0]), np.array([1.0, 1.0]))
+    array([0.25, 0.  ])
+    """
+
+    task = "classification"
+
+    def expand(self, prediction: Array, target: Array) -> tuple[Array, Array, Array]:
+        violation = np.maximum(1.0 - target * prediction, 0.0)
+        return violation**2, -2.0 * target * violation, np.where(violation > 0.0, 2.0, 0.0)
+
+
+class SquaredError(IndividualLoss):
+    """Squared error ``(y - f)**2``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> SquaredError()(np.array([1.0, 3.0]), np.array([0.0, 3.0]))
+    array([1., 0.])
+    """
+
+    task = "regression"
+
+    def expand(self, prediction: Array, target: Array) -> tuple[Array, Array, Array]:
+        error = prediction - target
+        return error**2, 2.0 * error, np.full_like(error, 2.0)
+
+
+class AbsoluteError(IndividualLoss):
+    """Absolute error ``|y - f|``; with AT_k it is the loss of nu-support vector regression.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> AbsoluteError()(np.array([1.0, 3.0]), np.array([0.0, 4.0]))
+    array([1., 1.])
+    """
+
+    task = "regression"
+    kink = "absolute"
+
+    def expand(self, prediction: Array, target: Array) -> tuple[Array, Array, Array]:
+        error = target - prediction
+        return error, np.full_like(error, -1.0), np.zeros_like(error)
+
+
+class Huber(IndividualLoss):
+    """Huber loss: ``e**2 / 2`` for errors up to ``delta``, ``delta (|e| - delta / 2)`` beyond.
+
+    Parameters
+    ----------
+    delta : float, default=1.0
+        The size of error, in units of the target, at which the loss turns from quadratic to linear.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Huber()(np.array([0.5, 3.0]), np.array([0.0, 0.0]))
+    array([0.125, 2.5  ])
+    """
+
+    task = "regression"
+
+    def __init__(self, delta: float = 1.0) -> None:
+        if not 0.0 < delta < np.inf:
+            raise ValueError(
+                f"Huber expects a finite delta > 0, got {delta!r}; pass the error size that is still usual."
+            )
+        self.delta = delta
+
+    def expand(self, prediction: Array, target: Array) -> tuple[Array, Array, Array]:
+        error = prediction - target
+        slope = np.clip(error, -self.delta, self.delta)
+        # slope * (error - slope / 2) is e**2/2 inside and delta * (|e| - delta/2) outside
+        return slope * (error - 0.5 * slope), slope, np.where(np.abs(error) <= self.delta, 1.0, 0.0)
+
+
+INDIVIDUAL_LOSSES: dict[str, type[IndividualLoss]] = {
+    "log_loss": LogLoss,
+    "hinge": Hinge,
+    "squared_hinge": SquaredHinge,
+    "squared_error": SquaredError,
+    "absolute_error": AbsoluteError,
+    "huber": Huber,
+}
+
+
+def resolve_individual_loss(loss: str | IndividualLoss, task: Task) -> IndividualLoss:
+    """Turn a name or an instance into a loss that fits the task, or say what would."""
+    fitting = [name for name, cls in INDIVIDUAL_LOSSES.items() if cls.task == task]
+    if isinstance(loss, IndividualLoss):
+        if loss.task != task:
+            raise ValueError(f"A {task} estimator expects a {task} loss, got {loss!r}; use one of {fitting}.")
+        return loss
+    if loss not in fitting:
+        raise ValueError(
+            f"A {task} estimator expects loss to be one of {fitting} or an IndividualLoss instance, got {loss!r}."
+        )
+    return INDIVIDUAL_LOSSES[loss]()

@@ -1,0 +1,201 @@
+"""Proximal point on the sample weights, semismooth Newton inside.
+
+Symbols: ``z`` = (w, b), ``f = X z``, ``s(f)`` the smooth part of the losses, ``r`` the density of the sample weights,
+``centre`` the density of the last proximal step, ``mu`` the smoothing, ``lam`` the threshold.
+
+The smoothed objective phi(z) = |w|^2/(2C) + max over r of sum(u (r s - mu/2 (r - centre)^2)) is minimised by Newton's
+method. When its gradient is small against the slack that the smoothing leaves, the centre moves to ``r`` and ``mu``
+shrinks; where Newton's method labours, ``mu`` grows. The gap ``C/2 |grad phi|^2 + slack`` bounds the distance from the
+optimum all along, so it alone decides when to stop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+
+from atklearn.individual import Array
+from atklearn.objective import Problem, bound_and_slack, intercept_balance
+from atklearn.solution import Solution, StopReason
+from atklearn.solvers.direction import newton_direction
+from atklearn.solvers.smoothing import density_start, find_threshold, settle
+
+# Called after every move with the Newton steps so far, the objective and the gap; a true answer stops the solver.
+Progress: TypeAlias = Callable[[int, float, float], bool | None]
+
+_SHRINK = 0.2  # of mu after a quick inner solve
+_GROW = 5.0  # of mu after a slow one
+_QUICK = 6  # Newton steps
+_SLOW = 12
+_MAX_TRIALS = 30  # of the line search
+_PATIENCE = 20  # moves that change nothing before giving up
+_FLOOR = 1e-15  # gap, relative to the first objective, below which rounding rules
+
+
+class _Point:
+    """Predictions, losses and densities at one z."""
+
+    def __init__(self, n: int) -> None:
+        self.f, self.s, self.slope, self.curvature, self.r = np.empty((5, n))
+        self.lam = 0.0
+        self.value = 0.0  # of the smoothed aggregate
+
+
+class ProximalNewton:
+    """One solve of one problem; :meth:`run` is the algorithm, the other methods are its moves."""
+
+    def __init__(self, problem: Problem, start: Array, density: Array | None, smoothing: float | None) -> None:
+        self.problem = problem
+        self.z = start
+        self.centre = density_start(problem.two_sided, problem.u) if density is None else density
+        # The Hessian sample is drawn afresh each step but the same way each run.
+        self.rng = np.random.default_rng(0)
+        self.point, self.trial = _Point(problem.n_rows), _Point(problem.n_rows)
+        self.point.f[:] = problem.design.predict(start)
+        self._expand(self.point)
+        self.guess_smoothing = smoothing is None
+        self.mu = self._spread() if smoothing is None else smoothing
+        self._smooth(self.point)
+
+    def run(self, tol: float, max_iter: int, progress: Progress | None = None) -> Solution:
+        """Minimise until the gap is at most ``tol`` times the objective."""
+        problem = self.problem
+        first = self._measure()
+        target_share = 1.0  # tightened if the exact certificate falls short of the running estimate
+        inner = steps = stalls = refreshes = 0
+        reason = StopReason.MAX_ITER
+        while True:
+            objective, stationarity, slack = self._measure()
+            target = tol * objective + _FLOOR * first[0]
+            stopped = progress is not None and bool(progress(steps, objective, stationarity + slack))
+            if stationarity + slack <= target_share * target:
+                certificate = problem.certify(self.z, self.point.r)
+                if certificate.gap <= target:
+                    reason = StopReason.CONVERGED
+                    break
+                target_share *= 0.3
+                self._refresh()
+                refreshes += 1
+            if stopped or steps >= max_iter or stalls >= _PATIENCE or refreshes >= _PATIENCE:
+                certificate = problem.certify(self.z, self.point.r)
+                if stopped:
+                    reason = StopReason.CALLBACK
+                elif steps < max_iter:
+                    reason = StopReason.STALLED
+                break
+            if stationarity <= max(0.3 * slack, 0.1 * target_share * target):
+                stalls = stalls + 1 if inner == 0 else 0
+                self._recentre(_SHRINK if inner <= _QUICK else 1.0)
+                inner = 0
+            elif inner >= _SLOW:
+                self.mu *= _GROW
+                self._smooth(self.point)
+                inner = 0
+            else:
+                stalls = 0 if self._step() else stalls + 1
+                steps += 1
+                inner += 1
+                if self.guess_smoothing and steps == 2:  # the losses at the start say little about their spread
+                    self.mu = max(self._spread(), 1e-3 * self.mu)
+                    self._smooth(self.point)
+                    inner = 0
+        return Solution(
+            coef=self.z,
+            threshold=certificate.threshold,
+            sample_weights=problem.u * np.abs(certificate.density),
+            density=certificate.density,
+            objective=certificate.objective,
+            dual_gap=certificate.gap,
+            smoothing=self.mu,
+            n_iter=steps,
+            stop_reason=reason,
+        )
+
+    def _measure(self) -> tuple[float, float, float]:
+        """Return an upper bound of the objective, and the two parts of the gap."""
+        problem, point = self.problem, self.point
+        bound, slack = bound_and_slack(point.s, point.r, problem.u, point.lam, problem.two_sided)
+        stationarity = problem.stationarity(self.gradient)
+        if problem.has_free_intercept:
+            stationarity += intercept_balance(point.s, point.slope, point.r, problem.u)[2]
+        return bound + problem.penalty(self.z), stationarity, slack
+
+    def _step(self) -> bool:
+        """Take one Newton step; return whether it moved."""
+        problem, point = self.problem, self.point
+        reach = 2.0 * (np.ptp(point.f) + np.ptp(problem.y))
+        direction = newton_direction(
+            problem, self.gradient, point.r, point.slope, point.curvature, self.mu, point.lam, reach, self.rng
+        )
+        t = self._line_search(direction, problem.design.predict(direction))
+        self.z = self.z + t * direction
+        self.point, self.trial = self.trial, self.point
+        self._differentiate()
+        return t > 0.0
+
+    def _line_search(self, direction: Array, f_direction: Array) -> float:
+        """Leave in ``self.trial`` the point where the slope of phi has halved; it is convex, so a bracket finds it."""
+        problem, trial = self.problem, self.trial
+        slope = float(self.gradient @ direction)
+        if not slope < 0.0:
+            return 0.0
+        low, high, slope_low, slope_high = 0.0, 1.0, slope, 0.0
+        t = 1.0
+        for _ in range(_MAX_TRIALS):
+            np.multiply(f_direction, t, out=trial.f)
+            trial.f += self.point.f
+            self._expand(trial)
+            trial.lam = self.point.lam
+            self._smooth_values(trial)
+            slope_t = float((problem.ridge * (self.z + t * direction)) @ direction)
+            slope_t += float((problem.u * trial.r * trial.slope) @ f_direction)
+            if abs(slope_t) <= 0.5 * abs(slope) or (t == 1.0 and slope_t < 0.0):
+                return t
+            if slope_t > 0.0:
+                high, slope_high = t, slope_t
+            else:
+                low, slope_low = t, slope_t
+            width = high - low
+            secant = low - width * slope_low / (slope_high - slope_low)
+            t = min(max(secant, low + 0.1 * width), high - 0.1 * width)
+        return t
+
+    def _refresh(self) -> None:
+        """Recompute the predictions, which drift from X z as steps are added up."""
+        self.point.f[:] = self.problem.design.predict(self.z)
+        self._expand(self.point)
+        self._smooth(self.point)
+
+    def _recentre(self, shrink: float) -> None:
+        """Take the proximal step: the densities become the centre."""
+        self.centre = self.point.r.copy()
+        # Below 1e-7 of the losses, the threshold has too few digits left to place the densities.
+        self.mu = max(self.mu * shrink, 1e-7 * max(self.point.lam, self._spread()))
+        self._smooth(self.point)
+
+    def _expand(self, point: _Point) -> None:
+        self.problem.expand(point.f, point.s, point.slope, point.curvature)
+
+    def _smooth_values(self, point: _Point) -> None:
+        """Find threshold and densities for the losses at a point."""
+        u, two_sided = self.problem.u, self.problem.two_sided
+        point.lam = find_threshold(point.s, self.centre, u, self.mu, point.lam, two_sided)
+        point.value = settle(point.s, self.centre, u, self.mu, point.lam, two_sided, point.r)
+
+    def _smooth(self, point: _Point) -> None:
+        """Find threshold, densities and gradient of phi."""
+        self._smooth_values(point)
+        self._differentiate()
+
+    def _differentiate(self) -> None:
+        problem, point = self.problem, self.point
+        self.gradient = problem.ridge * self.z + problem.design.pull_back(problem.u * point.r * point.slope)
+
+    def _spread(self) -> float:
+        """Return the standard deviation of the losses, or their mean size where they are all alike."""
+        s, share = self.point.s, self.problem.u / self.problem.u.sum()
+        spread = np.sqrt(share @ (s - share @ s) ** 2)
+        size = share @ np.abs(s)
+        return float(spread if spread > 1e-3 * size else max(size, 1e-300))
