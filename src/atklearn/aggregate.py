@@ -39,7 +39,7 @@ __all__ = [
     "top_k",
 ]
 
-# Fractions such as 0.1 * 30 miss the whole number they mean; a slice end this close to a sample's end is that end.
+# Fractions such as 0.07 * 100 miss the whole number they mean; a slice end this close to a sample's end is that end.
 _ROUNDING = 1e-12
 
 

@@ -71,11 +71,12 @@ def newton_direction(
     mu: float,
     lam: float,
     reach: float,
+    damping: float,
     rng: np.random.Generator,
 ) -> Array:
     """Return a descent direction, ``-H^-1 gradient`` or close to it.
 
-    ``reach`` caps the step of a free intercept, along which H may be singular.
+    Along a free intercept H may be singular: ``reach`` caps its step, ``damping`` its pivot (relative) from below.
     """
     h, tied = _row_weights(problem.u, r, slope, curvature, mu)
     pulls = np.where(tied, problem.u * np.sign(r) * slope, 0.0) if lam > 0.0 and tied.any() else None
@@ -102,9 +103,9 @@ def newton_direction(
         diagonal = np.maximum(exact.diagonal(ridge), ridge)
         return _conjugate_gradients(lambda v: exact.product(ridge, v), -gradient, lambda v: v / diagonal)
     if curved.size <= budget:
-        return _factor(model(curved, 1.0).matrix(problem.ridge), problem.has_free_intercept, reach)(-gradient)
+        return _factor(model(curved, 1.0).matrix(problem.ridge), problem.has_free_intercept, reach, damping)(-gradient)
     rows, scale = _sample(curved, tied, budget, rng)
-    solve = _factor(model(rows, scale).matrix(problem.ridge), problem.has_free_intercept, reach)
+    solve = _factor(model(rows, scale).matrix(problem.ridge), problem.has_free_intercept, reach, damping)
     if d <= _SAMPLED_COLUMNS:
         return solve(-gradient)
     exact = model(curved, 1.0)
@@ -123,7 +124,7 @@ def _sample(rows: Rows, tied: npt.NDArray[np.bool_], budget: int, rng: np.random
     return np.concatenate(picked), np.concatenate(scales)
 
 
-def _factor(H: Array, free_intercept: bool, reach: float) -> Callable[[Array], Array]:
+def _factor(H: Array, free_intercept: bool, reach: float, damping: float) -> Callable[[Array], Array]:
     """Return the function that solves with H, scaled to unit diagonal, a free intercept eliminated last."""
     scale = 1.0 / np.sqrt(np.maximum(np.diag(H), 1e-300))
     scaled = H * scale * scale[:, None]
@@ -141,7 +142,7 @@ def _factor(H: Array, free_intercept: bool, reach: float) -> Callable[[Array], A
 
     column = scaled[:-1, -1]
     response = cho_solve(factor, column, check_finite=False)
-    pivot = max(scaled[-1, -1] - column @ response, 1e-9)
+    pivot = max(scaled[-1, -1] - column @ response, damping)
     limit = reach / scale[-1]
 
     def solve(v: Array) -> Array:

@@ -135,8 +135,17 @@ def _no_worse_than_zero(problem: Problem, solution: Solution) -> Solution:
     at_zero = float(problem.loss(np.zeros(2), np.array([-1.0, 1.0])).max())
     if solution.objective < at_zero * (1.0 - 1e-14):
         return solution
-    gap = max(solution.dual_gap - (solution.objective - at_zero), 0.0)
-    return replace(solution, coef=np.zeros_like(solution.coef), threshold=at_zero, objective=at_zero, dual_gap=gap)
+    zero = np.zeros_like(solution.coef)
+    certificate = problem.certify(zero, solution.density)
+    return replace(
+        solution,
+        coef=zero,
+        threshold=certificate.threshold,
+        sample_weights=problem.u * np.abs(certificate.density),
+        density=certificate.density,
+        objective=certificate.objective,
+        dual_gap=certificate.gap,
+    )
 
 
 def _largest(losses: Array, count: int) -> Rows:

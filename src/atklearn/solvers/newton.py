@@ -30,6 +30,7 @@ _GROW = 5.0  # of mu after a slow one
 _QUICK = 6  # Newton steps
 _SLOW = 12
 _MAX_TRIALS = 30  # of the line search
+_DAMPING = (1e-13, 1e-3)  # least and most, of the pivot of a free intercept
 _PATIENCE = 20  # moves that change nothing before giving up
 _FLOOR = 1e-15  # gap, relative to the first objective, below which rounding rules
 
@@ -51,6 +52,7 @@ class ProximalNewton:
         self.z = start
         self.centre = density_start(problem.two_sided, problem.u) if density is None else density
         # The Hessian sample is drawn afresh each step but the same way each run.
+        self.damping = _DAMPING[0]
         self.rng = np.random.default_rng(0)
         self.point, self.trial = _Point(problem.n_rows), _Point(problem.n_rows)
         self.point.f[:] = problem.design.predict(start)
@@ -125,11 +127,25 @@ class ProximalNewton:
     def _step(self) -> bool:
         """Take one Newton step; return whether it moved."""
         problem, point = self.problem, self.point
-        reach = 2.0 * (np.ptp(point.f) + np.ptp(problem.y))
+        # A free intercept may have to move across all predictions and targets, hardly further.
+        reach = 2.0 * (max(point.f.max(), problem.y.max()) - min(point.f.min(), problem.y.min()))
         direction = newton_direction(
-            problem, self.gradient, point.r, point.slope, point.curvature, self.mu, point.lam, reach, self.rng
+            problem,
+            self.gradient,
+            point.r,
+            point.slope,
+            point.curvature,
+            self.mu,
+            point.lam,
+            reach,
+            self.damping,
+            self.rng,
         )
         t = self._line_search(direction, problem.design.predict(direction))
+        if t == 1.0:
+            self.damping = max(1e-3 * self.damping, _DAMPING[0])
+        elif t < 0.01:  # the intercept wants to move too far
+            self.damping = min(1e3 * self.damping, _DAMPING[1])
         self.z = self.z + t * direction
         self.point, self.trial = self.trial, self.point
         self._differentiate()

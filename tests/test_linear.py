@@ -1,0 +1,457 @@
+"""The linear estimators: agreement with scikit-learn, scikit-learn's own checks, and the habits its users expect."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import scipy.sparse as sp
+import sklearn
+from numpy.testing import assert_allclose
+from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import load_diabetes, load_iris, make_classification
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import GridSearchCV, cross_validate
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler, scale
+from sklearn.svm import SVC, LinearSVC, NuSVR
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from atklearn import ATkClassifier, ATkRegressor, CollapseWarning, Huber, IndividualLoss
+from atklearn.datasets import make_toy
+
+
+@pytest.fixture(scope="module")
+def flowers():
+    X, y = load_iris(return_X_y=True)
+    return scale(X), np.array(["setosa", "versicolor", "virginica"])[y]
+
+
+@pytest.fixture(scope="module")
+def binary():
+    X, y = make_classification(n_samples=400, n_features=8, flip_y=0.02, class_sep=1.5, random_state=0)
+    return scale(X), y
+
+
+@pytest.fixture(scope="module")
+def diabetes():
+    X, y = load_diabetes(return_X_y=True)
+    return scale(X), y
+
+
+@parametrize_with_checks([ATkClassifier(), ATkRegressor()])
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::sklearn.exceptions.ConvergenceWarning")
+def test_scikit_learn_checks(estimator, check, monkeypatch):
+    monkeypatch.setenv("SCIPY_ARRAY_API", "1")
+    check(estimator)
+
+
+class TestAverageIsScikitLearn:
+    """k = n gives the known estimators; scikit-learn's C, on the sum of losses, is ours divided by n."""
+
+    def test_log_loss_is_logistic_regression(self, binary):
+        X, y = binary
+        ours = ATkClassifier("log_loss", k=1.0, C=50.0, tol=1e-12).fit(X, y)
+        theirs = LogisticRegression(C=50.0 / len(y), tol=1e-10, max_iter=10_000).fit(X, y)
+        assert_allclose(ours.coef_, theirs.coef_, rtol=1e-5, atol=1e-7)
+        assert_allclose(ours.intercept_, theirs.intercept_, rtol=1e-5, atol=1e-7)
+        assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=1e-6)
+
+    def test_hinge_with_a_penalised_intercept_is_linear_svc(self, binary):
+        X, y = binary
+        ours = ATkClassifier("hinge", k=1.0, C=20.0, penalize_intercept=True, tol=1e-9).fit(X, y)
+        theirs = LinearSVC(loss="hinge", C=20.0 / len(y), tol=1e-8, max_iter=1_000_000, random_state=0).fit(X, y)
+        assert_allclose(ours.coef_, theirs.coef_, atol=1e-3)
+        assert_allclose(ours.intercept_, theirs.intercept_, atol=1e-3)
+
+    def test_squared_hinge_is_linear_svc(self, binary):
+        X, y = binary
+        ours = ATkClassifier("squared_hinge", k=1.0, C=20.0, penalize_intercept=True, tol=1e-12).fit(X, y)
+        theirs = LinearSVC(C=20.0 / len(y), tol=1e-10, max_iter=1_000_000, random_state=0).fit(X, y)
+        assert_allclose(ours.coef_, theirs.coef_, rtol=1e-4, atol=1e-5)
+
+    def test_hinge_is_svc(self, binary):
+        X, y = binary
+        ours = ATkClassifier("hinge", k=1.0, C=20.0, tol=1e-10).fit(X, y)
+        theirs = SVC(kernel="linear", C=20.0 / len(y), tol=1e-8).fit(X, y)
+        assert_allclose(ours.coef_, theirs.coef_, atol=1e-4)
+        assert_allclose(ours.decision_function(X), theirs.decision_function(X), atol=1e-3)
+
+    def test_squared_error_is_ridge(self, diabetes):
+        X, y = diabetes
+        ours = ATkRegressor("squared_error", k=1.0, C=30.0, tol=1e-12).fit(X, y)
+        theirs = Ridge(alpha=len(y) / (2 * 30.0)).fit(X, y)
+        assert_allclose(ours.coef_, theirs.coef_, rtol=1e-8)
+        assert ours.intercept_ == pytest.approx(theirs.intercept_)
+
+    @pytest.mark.parametrize("nu", [0.2, 0.7, 1.0])
+    def test_absolute_error_is_nu_svr_at_every_k(self, diabetes, nu):
+        """The paper's Proposition 2; LIBSVM's box C per sample is our C / k."""
+        X, y = diabetes[0], diabetes[1] / 100.0
+        C = 40.0
+        ours = ATkRegressor("absolute_error", k=nu, C=C, tol=1e-9).fit(X, y)
+        theirs = NuSVR(kernel="linear", nu=nu, C=C / (nu * len(y)) / 1.0, tol=1e-9).fit(X, y)
+        assert_allclose(ours.coef_, theirs.coef_.ravel(), atol=2e-3)
+        assert_allclose(ours.predict(X), theirs.predict(X), atol=5e-3)
+
+    def test_multiclass_is_one_versus_rest(self, flowers):
+        X, y = flowers
+        ours = ATkClassifier(k=1.0, C=50.0, tol=1e-10).fit(X, y)
+        theirs = OneVsRestClassifier(LogisticRegression(C=50.0 / len(y), tol=1e-9, max_iter=10_000)).fit(X, y)
+        assert (ours.predict(X) == theirs.predict(X)).all()
+        assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=1e-5)
+
+
+class TestFittedState:
+    def test_binary_shapes_and_meaning(self, binary):
+        X, y = binary
+        model = ATkClassifier(k=120, C=10.0).fit(X, y)
+        assert model.coef_.shape == (1, 8)
+        assert model.intercept_.shape == (1,)
+        assert model.sample_weights_.shape == (400,)
+        assert model.sample_weights_.sum() == pytest.approx(1.0, abs=1e-6)
+        assert model.sample_weights_.max() <= 1 / 120 + 1e-12
+        assert model.k_ == 120.0
+        assert isinstance(model.dual_gap_, float)
+        assert model.dual_gap_ <= 1e-6 * model.objective_
+        losses = np.logaddexp(0, -np.where(y == 1, 1, -1) * model.decision_function(X))
+        assert model.threshold_ == pytest.approx(np.sort(losses)[-120])
+        assert losses[model.sample_weights_ > 0].min() >= model.threshold_ - 1e-3
+        reference = np.sort(losses)[-120:].mean() + model.coef_[0] @ model.coef_[0] / 20
+        assert model.objective_ == pytest.approx(reference)
+
+    def test_multiclass_shapes(self, flowers):
+        X, y = flowers
+        model = ATkClassifier(k=0.8).fit(X, y)
+        assert model.coef_.shape == (3, 4)
+        assert model.sample_weights_.shape == (150, 3)
+        assert model.threshold_.shape == model.dual_gap_.shape == model.objective_.shape == model.n_iter_.shape == (3,)
+        assert set(model.predict(X)) <= set(y)
+        assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
+        assert model.score(X, y) > 0.9
+
+    def test_regression_shapes(self, diabetes):
+        model = ATkRegressor(k=0.3).fit(*diabetes)
+        assert model.coef_.shape == (10,)
+        assert np.ndim(model.intercept_) == 0
+        assert model.predict(diabetes[0]).shape == (442,)
+
+    def test_no_intercept(self, binary):
+        model = ATkClassifier(fit_intercept=False).fit(*binary)
+        assert model.intercept_ == 0.0
+
+    def test_float32_stays_float32(self, binary, diabetes):
+        model = ATkClassifier().fit(binary[0].astype(np.float32), binary[1])
+        assert model.coef_.dtype == model.decision_function(binary[0].astype(np.float32)).dtype == np.float32
+        assert model.predict_proba(binary[0].astype(np.float32)).dtype == np.float32
+        assert ATkRegressor().fit(diabetes[0].astype(np.float32), diabetes[1]).coef_.dtype == np.float32
+
+    def test_probabilities_only_with_log_loss(self, binary):
+        assert not hasattr(ATkClassifier("hinge"), "predict_proba")
+        assert_allclose(
+            np.exp(ATkClassifier().fit(*binary).predict_log_proba(binary[0])),
+            ATkClassifier().fit(*binary).predict_proba(binary[0]),
+        )
+
+    def test_unfitted(self, binary):
+        with pytest.raises(NotFittedError):
+            ATkClassifier().predict(binary[0])
+
+
+class TestHabits:
+    def test_pandas_and_polars_name_the_features(self, binary):
+        X, y = binary
+        names = [f"feature {i}" for i in range(8)]
+        for frame in (pd.DataFrame(X, columns=names), pl.DataFrame(X, schema=names)):
+            model = ATkClassifier().fit(frame, y)
+            assert list(model.feature_names_in_) == names
+            assert_allclose(model.coef_, ATkClassifier().fit(X, y).coef_)
+
+    def test_sparse_input(self, binary):
+        X, y = binary
+        thin = np.where(np.abs(X) > 1.0, X, 0.0)
+        dense = ATkClassifier(tol=1e-9).fit(thin, y)
+        for kind in (sp.csr_array, sp.csr_matrix, sp.csc_array, sp.coo_matrix):
+            model = ATkClassifier(tol=1e-9).fit(kind(thin), y)
+            assert_allclose(model.coef_, dense.coef_, atol=1e-5)
+            assert_allclose(model.predict(kind(thin)), dense.predict(thin))
+
+    def test_metadata_routing_passes_sample_weight(self, binary):
+        X, y = binary
+        with sklearn.config_context(enable_metadata_routing=True):
+            model = ATkClassifier().set_fit_request(sample_weight=True).set_score_request(sample_weight=False)
+            weights = np.where(y == 1, 5.0, 1.0)
+            routed = cross_validate(model, X, y, params={"sample_weight": weights}, return_estimator=True, cv=2)
+            assert all(fitted.k_ > 0.7 * 200 for fitted in routed["estimator"])  # k counts weight
+
+    def test_grid_search_in_a_pipeline(self, binary):
+        X, y = binary
+        search = GridSearchCV(
+            make_pipeline(StandardScaler(), ATkClassifier()), {"atkclassifier__k": [0.5, 1.0]}, cv=3, n_jobs=2
+        )
+        assert search.fit(X, y).best_score_ > 0.7
+
+    def test_calibration_on_top(self, binary):
+        X, y = binary
+        model = CalibratedClassifierCV(ATkClassifier("hinge", k=0.4), cv=3).fit(X, y)
+        assert model.predict_proba(X).shape == (400, 2)
+
+    def test_clone_and_params(self):
+        model = clone(ATkRegressor(Huber(delta=2.0), k=3))
+        assert model.get_params()["loss"].delta == 2.0
+
+    def test_class_weights_act_and_balance_by_weight(self):
+        X, y = make_toy(5, random_state=0)
+        plain = ATkClassifier(k=1.0, C=1.0).fit(X, y)
+        balanced = ATkClassifier(k=1.0, C=1.0, class_weight="balanced").fit(X, y)
+        by_hand = ATkClassifier(k=1.0, C=1.0).fit(X, y, sample_weight=np.where(y > 0, 200 / (2 * 196), 200 / 8))
+        as_dict = ATkClassifier(k=1.0, C=1.0, class_weight={1: 200 / (2 * 196), -1: 200 / 8}).fit(X, y)
+        assert (plain.predict(X) > 0).all()
+        assert (balanced.predict(X)[y < 0] < 0).all()
+        assert_allclose(balanced.coef_, by_hand.coef_)
+        assert_allclose(balanced.coef_, as_dict.coef_)
+
+    def test_balanced_weights_respect_sample_weight(self):
+        X, y = make_toy(5, random_state=0)
+        counts = np.random.default_rng(0).integers(1, 4, y.size)
+        weighted = ATkClassifier(class_weight="balanced").fit(X, y, sample_weight=counts)
+        repeated = ATkClassifier(class_weight="balanced").fit(np.repeat(X, counts, axis=0), np.repeat(y, counts))
+        assert_allclose(weighted.coef_, repeated.coef_, rtol=1e-6)
+
+    def test_zero_weight_is_absence(self, binary):
+        X, y = binary
+        weights = np.where(np.arange(400) % 3 == 0, 0.0, 1.0)
+        weighted = ATkClassifier(k=100).fit(X, y, sample_weight=weights)
+        absent = ATkClassifier(k=100).fit(X[weights > 0], y[weights > 0])
+        assert_allclose(weighted.coef_, absent.coef_)
+        assert (weighted.sample_weights_[weights == 0] == 0).all()
+        assert weighted.sample_weights_.shape == (400,)
+
+    def test_warm_start_saves_steps(self, binary):
+        X, y = binary
+        model = ATkClassifier(warm_start=True, C=10.0).fit(X, y)
+        cold = ATkClassifier(C=11.0).fit(X, y)
+        warm = model.set_params(C=11.0).fit(X, y)
+        assert warm.n_iter_ <= cold.n_iter_
+        assert warm.objective_ == pytest.approx(cold.objective_, rel=2e-6)
+        model.fit(X[:, :3], y)  # another shape starts cold instead of failing
+        assert model.coef_.shape == (1, 3)
+
+    def test_verbose_prints_objective_and_gap(self, binary, capsys):
+        ATkClassifier(verbose=1).fit(*binary)
+        assert "duality gap" in capsys.readouterr().out
+
+    def test_own_loss_is_one_small_class(self, diabetes):
+        """Defined by `expand` alone; for k = n it equals minimising by hand."""
+
+        class LogCosh(IndividualLoss):
+            task = "regression"
+
+            def expand(self, prediction, target):
+                error = prediction - target
+                slope = np.tanh(error)
+                return np.logaddexp(error, -error) - np.log(2.0), slope, 1.0 - slope**2
+
+        X, y = diabetes[0], diabetes[1] / 50.0
+        for k in (1.0, 0.2):
+            model = ATkRegressor(LogCosh(), k=k, C=10.0, tol=1e-8).fit(X, y)
+            losses = np.sort(LogCosh()(model.predict(X), y))[::-1]
+            assert model.objective_ - model.coef_ @ model.coef_ / 20 == pytest.approx(
+                np.concatenate([losses[:88], [0.4 * losses[88]]]).sum() / 88.4 if k == 0.2 else losses.mean()
+            )
+            rng = np.random.default_rng(0)
+            for _ in range(20):
+                w = model.coef_ + 1e-2 * rng.standard_normal(10)
+                shifted = np.sort(LogCosh()(X @ w + model.intercept_, y))[::-1]
+                top = shifted.mean() if k == 1.0 else np.concatenate([shifted[:88], [0.4 * shifted[88]]]).sum() / 88.4
+                assert top + w @ w / 20 > model.objective_
+
+    def test_own_kinked_loss(self, binary):
+        """A hinge of margin 2 is the hinge, rescaled."""
+
+        class WideHinge(IndividualLoss):
+            task = "classification"
+            kink = "positive_part"
+
+            def expand(self, prediction, target):
+                return 2.0 - target * prediction, -target, np.zeros_like(target)
+
+        X, y = binary
+        wide = ATkClassifier(WideHinge(), k=0.5, C=2.0, tol=1e-9).fit(X, y)
+        plain = ATkClassifier("hinge", k=0.5, C=1.0, tol=1e-9).fit(X, y)
+        assert_allclose(wide.coef_, 2 * plain.coef_, atol=1e-3)
+
+
+class Watch:
+    """A callback that counts Newton steps and stops after some."""
+
+    def __init__(self, stop_after):
+        self.steps, self.stop_after, self.closed = 0, stop_after, False
+
+    def setup(self, estimator, context): ...
+
+    def on_fit_task_begin(self, estimator, context): ...
+
+    def on_fit_task_end(self, estimator, context):  # noqa: ARG002
+        self.steps += context.task_name == "newton-step"
+        return self.steps >= self.stop_after
+
+    def teardown(self, estimator, context):  # noqa: ARG002
+        self.closed = True
+
+
+class TestProgress:
+    def test_callbacks_see_every_step_and_can_stop(self, binary):
+        pytest.importorskip("sklearn.callback", reason="callbacks came with scikit-learn 1.9")
+
+        watch = Watch(stop_after=10_000)
+        model = ATkClassifier(k=0.3)
+        model.set_callbacks(watch)
+        model.fit(*binary)
+        assert watch.closed
+        assert watch.steps == model.n_iter_ + 1
+        watch = Watch(stop_after=2)
+        model.set_callbacks(watch)
+        model.fit(*binary)
+        assert watch.steps == 2
+        assert model.dual_gap_ > 1e-6 * model.objective_
+
+    def test_not_converged_says_how_far_it_got(self, binary):
+        with pytest.warns(ConvergenceWarning, match=r"certified to within .* of the optimum.*raise max_iter"):
+            ATkClassifier(max_iter=1).fit(*binary)
+
+    def test_interrupt_stops_within_a_second_and_keeps_the_earlier_fit(self):
+        rng = np.random.default_rng(0)
+        X = rng.standard_normal((400_000, 40))
+        y = np.sign(X[:, 0] + rng.standard_normal(400_000))
+        small = ATkClassifier(k=0.9, C=1.0).fit(X[:1000, :5], y[:1000])
+        before = {name: np.copy(value) for name, value in vars(small).items() if name.endswith("_")}
+        pressed = []
+
+        def press():
+            time.sleep(0.15)
+            pressed.append(time.perf_counter())
+            os.kill(os.getpid(), signal.SIGINT)
+
+        presser = threading.Thread(target=press)
+        presser.start()
+        with pytest.raises(KeyboardInterrupt):
+            small.set_params(tol=1e-14).fit(X, y)
+        assert time.perf_counter() - pressed[0] < 1.0
+        presser.join()
+        assert {name for name in vars(small) if name.endswith("_")} == set(before)
+        for name, value in before.items():
+            assert_allclose(getattr(small, name), value)
+
+
+class TestCollapse:
+    @pytest.fixture
+    def noisy(self):
+        rng = np.random.default_rng(0)
+        X = rng.standard_normal((600, 4))
+        return X, np.where(X[:, 0] + 0.7 * rng.standard_normal(600) > 0, "yes", "no")
+
+    @pytest.mark.parametrize("loss", ["log_loss", "hinge", "squared_hinge"])
+    @pytest.mark.parametrize("intercept", [True, False])
+    def test_the_warning_names_the_k_at_which_the_optimum_leaves_zero(self, noisy, loss, intercept):
+        X, y = noisy
+        model = ATkClassifier(loss, k=0.05, fit_intercept=intercept)
+        with pytest.warns(CollapseWarning, match="take k above") as caught:
+            model.fit(X, y)
+        assert not model.coef_.any()
+        smallest = float(str(caught[0].message).split("above ")[1].split(" ")[0])
+        below = ATkClassifier(loss, k=smallest - 0.02, fit_intercept=intercept)
+        with pytest.warns(CollapseWarning):
+            below.fit(X, y)
+        above = ATkClassifier(loss, k=smallest + 0.02, fit_intercept=intercept).fit(X, y)
+        assert above.coef_[0, 0] > 0
+        assert above.score(X, y) > 0.7
+
+    def test_a_strong_penalty_is_not_a_collapse(self, noisy):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            model = ATkClassifier(k=0.9, C=1e-6).fit(*noisy)
+        assert np.linalg.norm(model.coef_) < 1e-5
+
+    def test_hopeless_data_are_told(self):
+        X = np.ones((20, 1))
+        y = np.arange(20) % 2
+        with pytest.warns(CollapseWarning, match="no k helps"):
+            ATkClassifier(k=0.5).fit(X, y)
+
+
+class TestBadInput:
+    X = np.random.default_rng(0).standard_normal((20, 2))
+    y = np.arange(20) % 2
+
+    @pytest.mark.parametrize(
+        ("parameters", "message"),
+        [
+            ({"k": 0}, r"\[1, 20\], got 0"),
+            ({"k": 21}, r"\[1, 20\], got 21"),
+            ({"k": 1.5}, r"\(0, 1\], got 1.5"),
+            ({"k": -0.5}, r"fraction"),
+            ({"k": "many"}, "'k'"),
+            ({"C": 0.0}, "'C'"),
+            ({"C": -1.0}, "'C'"),
+            ({"tol": 0.0}, "'tol'"),
+            ({"loss": "squared_error"}, "log_loss"),
+            ({"loss": "lorentz"}, "log_loss"),
+            ({"class_weight": {0: -1.0, 1: 1.0}}, "class_weight"),
+        ],
+    )
+    def test_parameters(self, parameters, message):
+        with pytest.raises(ValueError, match=message):
+            ATkClassifier(**parameters).fit(self.X, self.y)
+
+    @pytest.mark.parametrize(
+        ("weights", "message"),
+        [
+            (-np.ones(20), ">= 0"),
+            (np.zeros(20), "all-zero"),
+            (np.ones(19), "one weight per sample"),
+            (np.full(20, np.nan), "NaN"),
+        ],
+    )
+    @pytest.mark.parametrize("estimator", [ATkClassifier(), ATkRegressor()])
+    def test_weights(self, estimator, weights, message):
+        with pytest.raises(ValueError, match=message):
+            estimator.fit(self.X, self.y, sample_weight=weights)
+
+    @pytest.mark.parametrize(
+        ("X", "y", "message"),
+        [
+            (np.full((20, 2), np.nan), y, "NaN"),
+            (np.full((20, 2), np.inf), y, "infinity"),
+            (X, np.zeros(20), "2 classes"),
+            (X[:0], y[:0], "0 sample"),
+            (X[:, :0], y, "0 feature"),
+            (X, y[:5], "inconsistent"),
+            (X, np.linspace(0, 1, 20), "continuous"),
+        ],
+    )
+    def test_data(self, X, y, message):
+        with pytest.raises(ValueError, match=message):
+            ATkClassifier().fit(X, y)
+
+    def test_regression_targets(self):
+        with pytest.raises(ValueError, match="NaN"):
+            ATkRegressor().fit(self.X, np.full(20, np.nan))
+        with pytest.raises(ValueError, match="log_loss"):
+            ATkRegressor("log_loss").fit(self.X, self.y)
+
+    def test_a_failed_fit_leaves_no_trace(self):
+        model = ATkClassifier()
+        with pytest.raises(ValueError, match="2 classes"):
+            model.fit(self.X, np.zeros(20))
+        assert not [name for name in vars(model) if name.endswith("_")]
