@@ -25,9 +25,9 @@ def check_certificate(case: Case, solution) -> None:
     assert (q <= case.mass / case.k * (1 + 1e-12)).all()
     assert q.sum() <= 1 + 1e-12
     if case.intercept == "free":
-        assert alpha.sum() == pytest.approx(0.0, abs=1e-13 * max(np.abs(alpha).sum(), 1e-300))
+        assert alpha.sum() == pytest.approx(0.0, abs=1e-9 * max(np.abs(alpha).sum(), 1e-300))
     gap = solution.objective - dual_value(case, alpha, q)
-    assert gap == pytest.approx(solution.dual_gap, rel=1e-6, abs=1e-10 * max(solution.objective, 1e-3))
+    assert gap == pytest.approx(solution.dual_gap, rel=1e-6, abs=1e-10 * max(solution.objective, 1e-2))
 
 
 @pytest.mark.parametrize("loss", LOSSES)

@@ -14,9 +14,13 @@ from __future__ import annotations
 
 from atklearn.individual import Hinge
 from atklearn.objective import Problem
-from atklearn.solvers.linear import solve_linear
+from atklearn.solvers.linear import solve_linear, thin
 
 __all__ = ["CollapseWarning", "largest_collapsing_k"]
+
+
+# Rows from which k* is estimated, enough for two digits.
+_ENOUGH_ROWS = 20_000
 
 
 class CollapseWarning(UserWarning):
@@ -37,9 +41,12 @@ def largest_collapsing_k(problem: Problem) -> float:
     >>> round(largest_collapsing_k(problem), 3)
     2.0
     """
+    whole = float(problem.mass.sum())
+    if problem.n_rows > _ENOUGH_ROWS:
+        problem = thin(problem, _ENOUGH_ROWS)
     total = float(problem.mass.sum())
     scale = problem.design.column_squares(problem.mass / total).sum()
-    nearly_free = 1e5 / max(scale, 1e-300)
+    nearly_free = 1e7 / max(scale, 1e-300)
     average = Problem(problem.design, problem.y, problem.mass, total, Hinge(), nearly_free, problem.intercept)
-    solution = solve_linear(average, tol=1e-4)
-    return total * (solution.objective - average.penalty(solution.coef))
+    solution = solve_linear(average, tol=1e-3)
+    return whole * (solution.objective - average.penalty(solution.coef))

@@ -26,7 +26,10 @@ FAST_SUMS = {"reassoc", "contract", "nsz"}
 
 
 class Design(ABC):
-    """Design matrix of shape (n_rows, n_columns), the last column being ones if ``intercept``."""
+    """Design matrix of shape (n_rows, n_columns), the last column being ones if ``intercept``.
+
+    A subclass implements the operations for the columns of X; the column of ones is added here.
+    """
 
     def __init__(self, X: Any, intercept: bool) -> None:
         self.X = X
@@ -35,86 +38,101 @@ class Design(ABC):
         self.n_features = int(X.shape[1])
         self.n_columns = self.n_features + intercept
 
-    @abstractmethod
     def predict(self, z: Array) -> Array:
         """Return X z, shape (n_rows,)."""
+        return self._predict(z[: self.n_features], z[-1] if self.intercept else 0.0)
 
-    @abstractmethod
-    def pull_back(self, a: Array) -> Array:
-        """Return X^T a, shape (n_columns,)."""
+    def pull_back(self, a: Array, rows: Rows | None = None) -> Array:
+        """Return X^T a over the given rows (all by default), shape (n_columns,); ``a`` has one entry per given row."""
+        out = self._pull_back(a, rows)
+        return np.append(out, a.sum()) if self.intercept else out
 
-    @abstractmethod
-    def gram(self, h: Array) -> Array:
-        """Return X^T diag(h) X for ``h >= 0``."""
+    def gram(self, h: Array, rows: Rows | None = None) -> Array:
+        """Return X^T diag(h) X over the given rows (all by default) for ``h >= 0``, one entry per given row."""
+        out = np.empty((self.n_columns, self.n_columns))
+        out[: self.n_features, : self.n_features], border = self._gram(h, rows)
+        if self.intercept:
+            out[-1] = out[:, -1] = np.append(border, h.sum())
+        return out
 
-    @abstractmethod
     def column_squares(self, h: Array) -> Array:
         """Return the diagonal of X^T diag(h) X, shape (n_columns,)."""
+        out = self._column_squares(h)
+        return np.append(out, h.sum()) if self.intercept else out
 
     def take(self, rows: Rows) -> Design:
         """Return the design of the given rows."""
         return type(self)(self.X[rows], self.intercept)
 
+    @abstractmethod
+    def _predict(self, w: Array, bias: float) -> Array: ...
+
+    @abstractmethod
+    def _pull_back(self, a: Array, rows: Rows | None) -> Array: ...
+
+    @abstractmethod
+    def _gram(self, h: Array, rows: Rows | None) -> tuple[Array, Array]:
+        """Return X^T diag(h) X and X^T h."""
+
+    @abstractmethod
+    def _column_squares(self, h: Array) -> Array: ...
+
 
 class DenseDesign(Design):
-    """A NumPy array of float32 or float64; every sum is accumulated in float64."""
+    """A C-ordered NumPy array of float32 or float64; every sum is accumulated in float64."""
 
-    def predict(self, z: Array) -> Array:
-        bias = z[-1] if self.intercept else 0.0
-        return _dense_predict(self.X, z[: self.n_features], bias)
+    def _predict(self, w: Array, bias: float) -> Array:
+        return _dense_predict(self.X, w, bias)
 
-    def pull_back(self, a: Array) -> Array:
-        out = _dense_pull_back(self.X, a)
-        return np.append(out, a.sum()) if self.intercept else out
+    def _pull_back(self, a: Array, rows: Rows | None) -> Array:
+        return _dense_pull_back(self.X, a) if rows is None else _dense_pull_back_rows(self.X, a, rows)
 
-    def gram(self, h: Array) -> Array:
-        out = np.zeros((self.n_columns, self.n_columns))
-        block = np.ones((_BLOCK, self.n_columns))
+    def _gram(self, h: Array, rows: Rows | None) -> tuple[Array, Array]:
+        out, border = np.zeros((self.n_features, self.n_features)), np.zeros(self.n_features)
+        scaled = np.empty((_BLOCK, self.n_features))
+        constant = rows is None and self.X.dtype == np.float64 and h.min() == h.max()
         for begin in range(0, h.size, _BLOCK):
-            root = np.sqrt(h[begin : begin + _BLOCK])
-            scaled = block[: root.size]
-            np.multiply(self.X[begin : begin + _BLOCK], root[:, None], out=scaled[:, : self.n_features])
-            if self.intercept:
-                scaled[:, -1] = root
-            out += scaled.T @ scaled
-        return out
+            block = slice(begin, begin + _BLOCK)
+            X = self.X[block if rows is None else rows[block]]
+            root = np.sqrt(h[block])
+            if not constant:
+                X = np.multiply(X, root[:, None], out=scaled[: len(X)])
+            out += X.T @ X
+            border += root @ X
+        return (h[0] * out, np.sqrt(h[0]) * border) if constant else (out, border)
 
-    def column_squares(self, h: Array) -> Array:
-        out = _dense_column_squares(self.X, h)
-        return np.append(out, h.sum()) if self.intercept else out
+    def _column_squares(self, h: Array) -> Array:
+        return _dense_column_squares(self.X, h)
 
 
 class SparseDesign(Design):
-    """A SciPy CSR matrix."""
+    """A SciPy CSR matrix of float64."""
 
-    def predict(self, z: Array) -> Array:
-        out: Array = self.X @ z[: self.n_features]
-        if self.intercept:
-            out += z[-1]
+    def _predict(self, w: Array, bias: float) -> Array:
+        out: Array = self.X @ w
+        out += bias
         return out
 
-    def pull_back(self, a: Array) -> Array:
-        out: Array = self.X.T @ a
-        return np.append(out, a.sum()) if self.intercept else out
-
-    def gram(self, h: Array) -> Array:
-        scaled = self.X.multiply(np.sqrt(h)[:, None]).tocsr()
-        out = np.zeros((self.n_columns, self.n_columns))
-        out[: self.n_features, : self.n_features] = (scaled.T @ scaled).toarray()
-        if self.intercept:
-            out[-1, :-1] = out[:-1, -1] = self.X.T @ h
-            out[-1, -1] = h.sum()
+    def _pull_back(self, a: Array, rows: Rows | None) -> Array:
+        out: Array = (self.X if rows is None else self.X[rows]).T @ a
         return out
 
-    def column_squares(self, h: Array) -> Array:
-        squares = sp.csr_array((self.X.data.astype(np.float64) ** 2, self.X.indices, self.X.indptr), shape=self.X.shape)
+    def _gram(self, h: Array, rows: Rows | None) -> tuple[Array, Array]:
+        root = np.sqrt(h)
+        scaled = (self.X if rows is None else self.X[rows]).multiply(root[:, None]).tocsr()
+        return (scaled.T @ scaled).toarray(), scaled.T @ root
+
+    def _column_squares(self, h: Array) -> Array:
+        squares = sp.csr_array((self.X.data**2, self.X.indices, self.X.indptr), shape=self.X.shape)
         out: Array = squares.T @ h
-        return np.append(out, h.sum()) if self.intercept else out
+        return out
 
 
 def make_design(X: Any, intercept: bool) -> Design:
-    """Wrap a NumPy array or a SciPy CSR matrix."""
-    return SparseDesign(X, intercept) if sp.issparse(X) else DenseDesign(X, intercept)
+    """Wrap a C-ordered NumPy array or a SciPy CSR matrix."""
+    if sp.issparse(X):  # SciPy would convert float32 anew in every product
+        return SparseDesign(X.astype(np.float64, copy=False), intercept)
+    return DenseDesign(X, intercept)
 
 
 @numba.njit(cache=True, fastmath=FAST_SUMS)
@@ -134,6 +152,16 @@ def _dense_pull_back(X: Any, a: Array) -> Array:
     for i in range(X.shape[0]):
         for j in range(X.shape[1]):
             out[j] += a[i] * X[i, j]
+    return out
+
+
+@numba.njit(cache=True, fastmath=FAST_SUMS)
+def _dense_pull_back_rows(X: Any, a: Array, rows: Rows) -> Array:
+    out = np.zeros(X.shape[1])
+    for place in range(rows.size):
+        i = rows[place]
+        for j in range(X.shape[1]):
+            out[j] += a[place] * X[i, j]
     return out
 
 

@@ -63,6 +63,8 @@ class IndividualLoss(ABC):
 
     task: ClassVar[Task]
     kink: ClassVar[Kink] = "none"
+    # True if the curvature never changes: then one exact Newton step solves the average loss.
+    quadratic: ClassVar[bool] = False
 
     @abstractmethod
     def expand(self, prediction: Array, target: Array) -> tuple[Array, Array, Array]:
@@ -149,6 +151,7 @@ class SquaredError(IndividualLoss):
     """
 
     task = "regression"
+    quadratic = True
 
     def expand(self, prediction: Array, target: Array) -> tuple[Array, Array, Array]:
         error = prediction - target

@@ -292,6 +292,8 @@ class ATkClassifier(ClassifierMixin, _LinearATk):
                 f"{self.classes_.size} class(es) in y, {np.count_nonzero(present)} of them with weight; "
                 "check y and sample_weight."
             )
+        if self.class_weight is None:
+            return mass
         if self.class_weight == "balanced":  # by weight, so that weighting and repeating samples agree
             factors = np.divide(present.sum() / np.count_nonzero(present), present, where=present > 0, out=present * 0)
         else:

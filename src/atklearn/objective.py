@@ -31,7 +31,7 @@ __all__ = ["Certificate", "InterceptKind", "Problem", "paper_C"]
 InterceptKind: TypeAlias = Literal["free", "penalized", "none"]
 
 # Predictions whose losses are expanded at once, so that the temporaries stay in the cache.
-_BLOCK = 8192
+BLOCK = 8192
 
 
 def paper_C(C: float, k: float, n_samples: int) -> float:
@@ -107,15 +107,20 @@ class Problem:
         """Whether the last column is not penalised."""
         return self.intercept == "free"
 
+    @property
+    def is_quadratic(self) -> bool:
+        """Whether one exact Newton step solves the problem."""
+        return self.loss.quadratic and self.k >= self.mass.sum() * (1.0 - 1e-12)
+
     def take(self, rows: Rows, k: float) -> Problem:
         """Return the problem on some of the rows, with its own k."""
         return Problem(self.design.take(rows), self.y[rows], self.mass[rows], k, self.loss, self.C, self.intercept)
 
-    def expand(self, f: Array, s: Array, slope: Array, curvature: Array) -> None:
-        """Fill ``s`` and its derivatives at predictions ``f``: the one elementwise pass over the losses."""
-        for begin in range(0, f.size, _BLOCK):
-            part = slice(begin, begin + _BLOCK)
-            s[part], slope[part], curvature[part] = self.loss.expand(f[part], self.y[part])
+    def expand(self, f: Array, s: Array, slope: Array) -> None:
+        """Fill ``s`` and its derivative at predictions ``f``: the one elementwise pass over the losses."""
+        for begin in range(0, f.size, BLOCK):
+            part = slice(begin, begin + BLOCK)
+            s[part], slope[part], _ = self.loss.expand(f[part], self.y[part])
 
     def penalty(self, z: Array) -> float:
         """Return ``|w|^2 / (2 C)``, with the intercept if it is penalised."""
@@ -126,18 +131,21 @@ class Problem:
         penalized = gradient[:-1] if self.has_free_intercept else gradient
         return 0.5 * self.C * float(penalized @ penalized)
 
-    def certify(self, z: Array, density: Array) -> Certificate:
+    def certify(self, z: Array, density: Array, expanded: tuple[Array, Array] | None = None) -> Certificate:
         """Evaluate the objective exactly at ``z`` and bound its distance from the optimum with ``density``.
 
         With a free intercept the weights of one side are scaled down until the b-derivative vanishes: they stay
         feasible, since ``sum(q) <= 1`` may be slack, and the bound needs no guess of where the optimal intercept
         lies.
         """
-        s, slope, curvature = np.empty((3, self.n_rows))
-        self.expand(self.design.predict(z), s, slope, curvature)
+        if expanded is None:
+            s, slope = np.empty((2, self.n_rows))
+            self.expand(self.design.predict(z), s, slope)
+        else:
+            s, slope = expanded
         threshold = ranked_loss(self.loss_values(s), self.mass, self.k)
         if self.has_free_intercept:
-            pull, push, _ = intercept_balance(s, slope, density, self.u)
+            pull, push, _ = intercept_balance(s, density, self.u, self.u * density * slope)
             heavier = 1.0 if pull > push else -1.0
             scale = min(pull, push) / max(pull, push) if pull != push else 1.0
             density = np.where(np.sign(density * slope) == heavier, density * scale, density)
@@ -171,20 +179,19 @@ def bound_and_slack(s, r, u, lam, two_sided):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True, fastmath=FAST_SUMS)
-def intercept_balance(s, slope, r, u):  # type: ignore[no-untyped-def]
-    """Return the b-derivatives pulling up and down, and what balancing them costs the bound."""
+def intercept_balance(s, r, u, a):  # type: ignore[no-untyped-def]
+    """Return the b-derivatives ``a = u r s'`` pulling up and down, and what balancing them costs the bound."""
     pull = 0.0
     push = 0.0
     pull_value = 0.0
     push_value = 0.0
     for i in range(s.size):
-        a = u[i] * r[i] * slope[i]
         value = abs(u[i] * r[i] * s[i])
-        if a > 0.0:
-            pull += a
+        if a[i] > 0.0:
+            pull += a[i]
             pull_value += value
         else:
-            push -= a
+            push -= a[i]
             push_value += value
     if pull == push:
         return pull, push, 0.0

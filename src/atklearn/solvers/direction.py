@@ -1,4 +1,4 @@
-"""The Newton direction: solve with the generalised Hessian of the smoothed objective.
+"""The Newton system: solve with the generalised Hessian of the smoothed objective.
 
 With ``T`` the samples whose density lies strictly between its bounds,
 
@@ -12,119 +12,148 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numba
 import numpy as np
-import numpy.typing as npt
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from atklearn.design import Design, Rows
 from atklearn.individual import Array
-from atklearn.objective import Problem
+from atklearn.objective import BLOCK, Problem
+from atklearn.solvers.smoothing import Point
+
+Solve: TypeAlias = Callable[[Array], Array]
 
 # Up to this many columns the Hessian is formed and factored; beyond, conjugate gradients need only products with X.
 _DENSE_COLUMNS = 2000
 # Above this many columns a sampled Hessian is too rough to step with, and preconditions conjugate gradients instead.
 _SAMPLED_COLUMNS = 300
+# Neighbouring rows drawn together when the Hessian is sampled.
+_RUN = 8
 _CG_TOLERANCE = 0.05
 _CG_STEPS = 250
 
 
 @dataclass(frozen=True)
 class Curvature:
-    """The data part of the Hessian: row weights ``h``, and the rank-one term ``g g^T * scale``."""
+    """The data part of the Hessian on some rows: weights ``h``, and the rank-one term ``g g^T * scale``."""
 
     design: Design
+    rows: Rows | None
     h: Array
     rank_one: Array | None
     scale: float
 
     def matrix(self, ridge: Array) -> Array:
         """Return H."""
-        H = self.design.gram(self.h)
+        H = self.design.gram(self.h, self.rows)
         if self.rank_one is not None:
             H -= self.scale * np.outer(self.rank_one, self.rank_one)
         H[np.diag_indices_from(H)] += ridge
         return H
 
-    def product(self, ridge: Array, v: Array) -> Array:
-        """Return H v."""
-        out = ridge * v + self.design.pull_back(self.h * self.design.predict(v))
+    def operator(self, ridge: Array) -> tuple[Callable[[Array], Array], Array]:
+        """Return the function v -> H v and the diagonal of H."""
+        # Conjugate gradients pass over the rows many times: worth a copy of those that count.
+        design = self.design if self.rows is None else self.design.take(self.rows)
+
+        def product(v: Array) -> Array:
+            out = ridge * v + design.pull_back(self.h * design.predict(v))
+            if self.rank_one is not None:
+                out -= self.scale * (self.rank_one @ v) * self.rank_one
+            return out
+
+        diagonal = ridge + design.column_squares(self.h)
         if self.rank_one is not None:
-            out -= self.scale * (self.rank_one @ v) * self.rank_one
-        return out
-
-    def diagonal(self, ridge: Array) -> Array:
-        """Return the diagonal of H."""
-        out = ridge + self.design.column_squares(self.h)
-        if self.rank_one is not None:
-            out -= self.scale * self.rank_one**2
-        return out
+            diagonal -= self.scale * self.rank_one**2
+        return product, diagonal
 
 
-def newton_direction(
-    problem: Problem,
-    gradient: Array,
-    r: Array,
-    slope: Array,
-    curvature: Array,
-    mu: float,
-    lam: float,
-    reach: float,
-    damping: float,
-    rng: np.random.Generator,
-) -> Array:
-    """Return a descent direction, ``-H^-1 gradient`` or close to it.
+@dataclass(frozen=True)
+class NewtonSystem:
+    """H at a point.
+
+    ``lasting`` says that it will do for the next point as well: a sampled Hessian is no better at its own point than at
+    the next, as long as no sample sits on a kink. ``last`` is its last diagonal entry then.
+    """
+
+    solve: Solve
+    last: float = 0.0
+    lasting: bool = False
+
+
+def newton_system(
+    problem: Problem, point: Point, gradient: Array, mu: float, reach: float, damping: float, rng: np.random.Generator
+) -> NewtonSystem:
+    """Form H at a point.
 
     Along a free intercept H may be singular: ``reach`` caps its step, ``damping`` its pivot (relative) from below.
     """
-    h, tied = _row_weights(problem.u, r, slope, curvature, mu)
-    pulls = np.where(tied, problem.u * np.sign(r) * slope, 0.0) if lam > 0.0 and tied.any() else None
-    moving = float(problem.u @ tied)
-
-    def model(rows: Rows, scale: Array | float) -> Curvature:
-        """Return the curvature of some rows, each standing for ``scale`` rows."""
-        part = problem.design if rows.size == problem.n_rows else problem.design.take(rows)
-        if pulls is None:
-            return Curvature(part, scale * h[rows], None, 0.0)
-        # At least the moving mass of the rows taken, or the matrix could turn indefinite.
-        mass = max(moving, float(np.sum(scale * problem.u[rows] * tied[rows])))
-        return Curvature(part, scale * h[rows], part.pull_back(scale * pulls[rows]), 1.0 / (mu * mass))
-
-    curved = np.flatnonzero(h > 0.0)
+    kinks, active = _strata(point.r)
+    everything = np.flatnonzero(point.r) if kinks.size + active.size < problem.n_rows else None
+    moving = float(problem.u[kinks].sum()) if point.lam > 0.0 else 0.0
     d = problem.design.n_columns
-    # A Gram matrix of this many rows costs about as much as the passes over the data that surround it.
-    budget = max(20_000, 20 * d, 8 * problem.n_rows // d)
     if d > _DENSE_COLUMNS:
-        exact = model(curved, 1.0)
         ridge = problem.ridge.copy()
         if problem.has_free_intercept:  # H may be singular along it: a ridge that keeps the step within reach
             ridge[-1] = (abs(gradient[-1]) + 1e-12) / reach
-        diagonal = np.maximum(exact.diagonal(ridge), ridge)
-        return _conjugate_gradients(lambda v: exact.product(ridge, v), -gradient, lambda v: v / diagonal)
-    if curved.size <= budget:
-        return _factor(model(curved, 1.0).matrix(problem.ridge), problem.has_free_intercept, reach, damping)(-gradient)
-    rows, scale = _sample(curved, tied, budget, rng)
-    solve = _factor(model(rows, scale).matrix(problem.ridge), problem.has_free_intercept, reach, damping)
-    if d <= _SAMPLED_COLUMNS:
-        return solve(-gradient)
-    exact = model(curved, 1.0)
-    return _conjugate_gradients(lambda v: exact.product(problem.ridge, v), -gradient, solve)
+        product, diagonal = _curvature(problem, point, everything, 1.0, mu, moving).operator(ridge)
+        diagonal = np.maximum(diagonal, ridge)
+        return NewtonSystem(lambda target: _conjugate_gradients(product, target, lambda v: v / diagonal))
+    # A Gram matrix of this many rows costs about as much as the passes over the data that surround it.
+    budget = max(20_000, 20 * d, 8 * problem.n_rows // d)
+    sampled = kinks.size + active.size > budget and not problem.is_quadratic
+    rows, scale = _sample(kinks, active, budget, rng) if sampled else (everything, 1.0)
+    H = _curvature(problem, point, rows, scale, mu, moving).matrix(problem.ridge)
+    solve = _factor(H, problem.has_free_intercept, reach, damping)
+    if not sampled or d <= _SAMPLED_COLUMNS:
+        return NewtonSystem(solve, float(H[-1, -1]), lasting=sampled and kinks.size == 0)
+    product, _ = _curvature(problem, point, everything, 1.0, mu, moving).operator(problem.ridge)
+    return NewtonSystem(lambda target: _conjugate_gradients(product, target, solve))
 
 
-def _sample(rows: Rows, tied: npt.NDArray[np.bool_], budget: int, rng: np.random.Generator) -> tuple[Rows, Array]:
-    """Draw up to ``budget`` rows from those in T and as many from the others; return them and what each stands for."""
+def _curvature(
+    problem: Problem, point: Point, rows: Rows | None, scale: Array | float, mu: float, moving: float
+) -> Curvature:
+    """Return the curvature of some rows, each standing for ``scale`` rows; ``moving`` is the mass of all of T."""
+    u = problem.u if rows is None else scale * problem.u[rows]
+    h, pulls = np.empty((2, u.size))
+    taken = 0.0
+    for begin in range(0, u.size, BLOCK):  # by blocks, so that the temporaries stay in the cache
+        block = slice(begin, begin + BLOCK)
+        part = block if rows is None else rows[block]
+        _, slope, curvature = problem.loss.expand(point.f[part], problem.y[part])
+        size = np.abs(point.r[part])
+        tied = size < 1.0
+        h[block] = u[block] * np.where(tied, size * curvature + slope**2 / mu, curvature)
+        pulls[block] = np.where(tied, u[block] * np.sign(point.r[part]) * slope, 0.0)
+        taken += float(u[block] @ tied)
+    if not (curved := h > 0.0).all():
+        rows = np.flatnonzero(curved) if rows is None else rows[curved]
+        h, pulls = h[curved], pulls[curved]
+    if moving == 0.0:
+        return Curvature(problem.design, rows, h, None, 0.0)
+    # At least the moving mass of the rows taken, or the matrix could turn indefinite.
+    scale_one = 1.0 / (mu * max(moving, taken))
+    return Curvature(problem.design, rows, h, problem.design.pull_back(pulls, rows), scale_one)
+
+
+def _sample(kinks: Rows, active: Rows, budget: int, rng: np.random.Generator) -> tuple[Rows, Array]:
+    """Draw up to ``budget`` rows from T and as many from the others; return them and how many rows each stands for."""
     picked, scales = [], []
-    for stratum in (rows[tied[rows]], rows[~tied[rows]]):
+    for stratum in (kinks, active):
         sample = stratum
-        if stratum.size > budget:  # one row out of each of as many equal runs: random, yet read in order
-            sample = stratum[((np.arange(budget) + rng.random(budget)) * (stratum.size / budget)).astype(np.intp)]
+        if stratum.size > budget:  # short runs, one from each of as many equal parts: random, yet quick to read
+            runs = budget // _RUN
+            starts = ((np.arange(runs) + rng.random(runs)) * ((stratum.size - _RUN) / runs)).astype(np.intp)
+            sample = stratum[(starts[:, None] + np.arange(_RUN)).ravel()]
         picked.append(sample)
         scales.append(np.full(sample.size, stratum.size / max(sample.size, 1)))
     return np.concatenate(picked), np.concatenate(scales)
 
 
-def _factor(H: Array, free_intercept: bool, reach: float, damping: float) -> Callable[[Array], Array]:
+def _factor(H: Array, free_intercept: bool, reach: float, damping: float) -> Solve:
     """Return the function that solves with H, scaled to unit diagonal, a free intercept eliminated last."""
     scale = 1.0 / np.sqrt(np.maximum(np.diag(H), 1e-300))
     scaled = H * scale * scale[:, None]
@@ -155,9 +184,7 @@ def _factor(H: Array, free_intercept: bool, reach: float, damping: float) -> Cal
     return solve
 
 
-def _conjugate_gradients(
-    product: Callable[[Array], Array], target: Array, precondition: Callable[[Array], Array]
-) -> Array:
+def _conjugate_gradients(product: Callable[[Array], Array], target: Array, precondition: Solve) -> Array:
     """Solve H x = target roughly; every iterate is a descent direction."""
     x = np.zeros_like(target)
     residual = target.copy()
@@ -182,14 +209,18 @@ def _conjugate_gradients(
 
 
 @numba.njit(cache=True)
-def _row_weights(u, r, slope, curvature, mu):  # type: ignore[no-untyped-def]
-    """Return h and the mask of T."""
-    h = np.empty(r.size)
-    tied = np.empty(r.size, dtype=np.bool_)
+def _strata(r):  # type: ignore[no-untyped-def]
+    """Return the rows of T (density strictly between its bounds) and the rows of density one."""
+    kinks = np.empty(r.size, dtype=np.intp)
+    active = np.empty(r.size, dtype=np.intp)
+    n_kinks = 0
+    n_active = 0
     for i in range(r.size):
         size = abs(r[i])
-        tied[i] = 0.0 < size < 1.0
-        h[i] = u[i] * size * curvature[i]
-        if tied[i]:
-            h[i] += u[i] * slope[i] ** 2 / mu
-    return h, tied
+        if size >= 1.0:
+            active[n_active] = i
+            n_active += 1
+        elif size > 0.0:
+            kinks[n_kinks] = i
+            n_kinks += 1
+    return kinks[:n_kinks], active[:n_active]

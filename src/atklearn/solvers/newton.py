@@ -17,10 +17,10 @@ from typing import TypeAlias
 import numpy as np
 
 from atklearn.individual import Array
-from atklearn.objective import Problem, bound_and_slack, intercept_balance
+from atklearn.objective import Certificate, Problem, bound_and_slack, intercept_balance
 from atklearn.solution import Solution, StopReason
-from atklearn.solvers.direction import newton_direction
-from atklearn.solvers.smoothing import density_start, find_threshold, settle
+from atklearn.solvers.direction import NewtonSystem, newton_system
+from atklearn.solvers.smoothing import Point, density_start, spread
 
 # Called after every move with the Newton steps so far, the objective and the gap; a true answer stops the solver.
 Progress: TypeAlias = Callable[[int, float, float], bool | None]
@@ -35,15 +35,6 @@ _PATIENCE = 20  # moves that change nothing before giving up
 _FLOOR = 1e-15  # gap, relative to the first objective, below which rounding rules
 
 
-class _Point:
-    """Predictions, losses and densities at one z."""
-
-    def __init__(self, n: int) -> None:
-        self.f, self.s, self.slope, self.curvature, self.r = np.empty((5, n))
-        self.lam = 0.0
-        self.value = 0.0  # of the smoothed aggregate
-
-
 class ProximalNewton:
     """One solve of one problem; :meth:`run` is the algorithm, the other methods are its moves."""
 
@@ -53,13 +44,15 @@ class ProximalNewton:
         self.centre = density_start(problem.two_sided, problem.u) if density is None else density
         # The Hessian sample is drawn afresh each step but the same way each run.
         self.damping = _DAMPING[0]
+        self.system: NewtonSystem | None = None  # as long as it holds
         self.rng = np.random.default_rng(0)
-        self.point, self.trial = _Point(problem.n_rows), _Point(problem.n_rows)
-        self.point.f[:] = problem.design.predict(start)
+        self.point, self.trial = Point(problem.n_rows), Point(problem.n_rows)
+        self.point.f[:] = problem.design.predict(start) if start.any() else 0.0
+        self.drift = 0.0  # how far rounding can have moved f from X z
         self._expand(self.point)
         self.guess_smoothing = smoothing is None
         self.mu = self._spread() if smoothing is None else smoothing
-        self._smooth(self.point)
+        self._smooth()
 
     def run(self, tol: float, max_iter: int, progress: Progress | None = None) -> Solution:
         """Minimise until the gap is at most ``tol`` times the objective."""
@@ -73,7 +66,7 @@ class ProximalNewton:
             target = tol * objective + _FLOOR * first[0]
             stopped = progress is not None and bool(progress(steps, objective, stationarity + slack))
             if stationarity + slack <= target_share * target:
-                certificate = problem.certify(self.z, self.point.r)
+                certificate = self._certify(target)
                 if certificate.gap <= target:
                     reason = StopReason.CONVERGED
                     break
@@ -81,7 +74,7 @@ class ProximalNewton:
                 self._refresh()
                 refreshes += 1
             if stopped or steps >= max_iter or stalls >= _PATIENCE or refreshes >= _PATIENCE:
-                certificate = problem.certify(self.z, self.point.r)
+                certificate = self._certify(target)
                 if stopped:
                     reason = StopReason.CALLBACK
                 elif steps < max_iter:
@@ -93,7 +86,7 @@ class ProximalNewton:
                 inner = 0
             elif inner >= _SLOW:
                 self.mu *= _GROW
-                self._smooth(self.point)
+                self._smooth()
                 inner = 0
             else:
                 stalls = 0 if self._step() else stalls + 1
@@ -101,7 +94,7 @@ class ProximalNewton:
                 inner += 1
                 if self.guess_smoothing and steps == 2:  # the losses at the start say little about their spread
                     self.mu = max(self._spread(), 1e-3 * self.mu)
-                    self._smooth(self.point)
+                    self._smooth()
                     inner = 0
         return Solution(
             coef=self.z,
@@ -121,35 +114,48 @@ class ProximalNewton:
         bound, slack = bound_and_slack(point.s, point.r, problem.u, point.lam, problem.two_sided)
         stationarity = problem.stationarity(self.gradient)
         if problem.has_free_intercept:
-            stationarity += intercept_balance(point.s, point.slope, point.r, problem.u)[2]
+            stationarity += intercept_balance(point.s, point.r, problem.u, point.a)[2]
         return bound + problem.penalty(self.z), stationarity, slack
+
+    def _certify(self, target: float) -> Certificate:
+        """Return the exact certificate, from fresh predictions unless rounding cannot have moved them."""
+        drifted = self.drift * np.abs(self.point.slope).max() > 1e-5 * target
+        expanded = None if drifted else (self.point.s, self.point.slope)
+        return self.problem.certify(self.z, self.point.r, expanded)
 
     def _step(self) -> bool:
         """Take one Newton step; return whether it moved."""
         problem, point = self.problem, self.point
         # A free intercept may have to move across all predictions and targets, hardly further.
         reach = 2.0 * (max(point.f.max(), problem.y.max()) - min(point.f.min(), problem.y.min()))
-        direction = newton_direction(
-            problem,
-            self.gradient,
-            point.r,
-            point.slope,
-            point.curvature,
-            self.mu,
-            point.lam,
-            reach,
-            self.damping,
-            self.rng,
-        )
-        t = self._line_search(direction, problem.design.predict(direction))
+        fresh = self.system is None
+        if self.system is None:
+            self.system = newton_system(problem, point, self.gradient, self.mu, reach, self.damping, self.rng)
+        direction = self.system.solve(-self.gradient)
+        f_direction = problem.design.predict(direction)
+        t = self._line_search(direction, f_direction)
+        self.drift += 1e-15 * (np.abs(point.f).max() + t * np.abs(f_direction).max())
         if t == 1.0:
             self.damping = max(1e-3 * self.damping, _DAMPING[0])
         elif t < 0.01:  # the intercept wants to move too far
             self.damping = min(1e3 * self.damping, _DAMPING[1])
         self.z = self.z + t * direction
         self.point, self.trial = self.trial, self.point
+        if self.system.lasting and problem.has_free_intercept:
+            self._correct_intercept(self.system.last)
+        before = np.linalg.norm(self.gradient)
         self._differentiate()
+        if not (fresh and self.system.lasting and t == 1.0 and np.linalg.norm(self.gradient) < 0.1 * before):
+            self.system = None
         return t > 0.0
+
+    def _correct_intercept(self, curvature: float) -> None:
+        """Take one more Newton step along the intercept: no pass over X, and the gap is linear in its derivative."""
+        shift = -self.point.a.sum() / curvature
+        self.z[-1] += shift
+        self.point.f += shift
+        self._expand(self.point)
+        self.point.smooth(self.centre, self.problem.u, self.mu, self.problem.two_sided)
 
     def _line_search(self, direction: Array, f_direction: Array) -> float:
         """Leave in ``self.trial`` the point where the slope of phi has halved; it is convex, so a bracket finds it."""
@@ -164,9 +170,9 @@ class ProximalNewton:
             trial.f += self.point.f
             self._expand(trial)
             trial.lam = self.point.lam
-            self._smooth_values(trial)
+            trial.smooth(self.centre, problem.u, self.mu, problem.two_sided)
             slope_t = float((problem.ridge * (self.z + t * direction)) @ direction)
-            slope_t += float((problem.u * trial.r * trial.slope) @ f_direction)
+            slope_t += float(trial.a @ f_direction)
             if abs(slope_t) <= 0.5 * abs(slope) or (t == 1.0 and slope_t < 0.0):
                 return t
             if slope_t > 0.0:
@@ -181,37 +187,30 @@ class ProximalNewton:
     def _refresh(self) -> None:
         """Recompute the predictions, which drift from X z as steps are added up."""
         self.point.f[:] = self.problem.design.predict(self.z)
+        self.drift = 0.0
         self._expand(self.point)
-        self._smooth(self.point)
+        self._smooth()
 
     def _recentre(self, shrink: float) -> None:
         """Take the proximal step: the densities become the centre."""
         self.centre = self.point.r.copy()
         # Below 1e-7 of the losses, the threshold has too few digits left to place the densities.
         self.mu = max(self.mu * shrink, 1e-7 * max(self.point.lam, self._spread()))
-        self._smooth(self.point)
+        self._smooth()
 
-    def _expand(self, point: _Point) -> None:
-        self.problem.expand(point.f, point.s, point.slope, point.curvature)
+    def _expand(self, point: Point) -> None:
+        self.problem.expand(point.f, point.s, point.slope)
 
-    def _smooth_values(self, point: _Point) -> None:
-        """Find threshold and densities for the losses at a point."""
-        u, two_sided = self.problem.u, self.problem.two_sided
-        point.lam = find_threshold(point.s, self.centre, u, self.mu, point.lam, two_sided)
-        point.value = settle(point.s, self.centre, u, self.mu, point.lam, two_sided, point.r)
-
-    def _smooth(self, point: _Point) -> None:
-        """Find threshold, densities and gradient of phi."""
-        self._smooth_values(point)
+    def _smooth(self) -> None:
+        """Find threshold, densities and gradient of phi at the point."""
+        self.point.smooth(self.centre, self.problem.u, self.mu, self.problem.two_sided)
+        self.system = None
         self._differentiate()
 
     def _differentiate(self) -> None:
-        problem, point = self.problem, self.point
-        self.gradient = problem.ridge * self.z + problem.design.pull_back(problem.u * point.r * point.slope)
+        self.gradient = self.problem.ridge * self.z + self.problem.design.pull_back(self.point.a)
 
     def _spread(self) -> float:
         """Return the standard deviation of the losses, or their mean size where they are all alike."""
-        s, share = self.point.s, self.problem.u / self.problem.u.sum()
-        spread = np.sqrt(share @ (s - share @ s) ** 2)
-        size = share @ np.abs(s)
-        return float(spread if spread > 1e-3 * size else max(size, 1e-300))
+        deviation, size = spread(self.point.s, self.problem.u)
+        return float(deviation if deviation > 1e-3 * size else max(size, 1e-300))

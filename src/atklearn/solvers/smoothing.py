@@ -19,7 +19,7 @@ from atklearn.design import FAST_SUMS
 from atklearn.individual import Array
 
 _MAX_SEARCH = 100
-_ROUNDING = 1e-13
+_ROUNDING = 1e-11  # in a sum of n shares
 
 
 @numba.njit(cache=True, fastmath=FAST_SUMS, inline="always")
@@ -79,14 +79,42 @@ def find_threshold(s, centre, u, mu, guess, two_sided):  # type: ignore[no-untyp
 
 
 @numba.njit(cache=True, fastmath=FAST_SUMS)
-def settle(s, centre, u, mu, lam, two_sided, r):  # type: ignore[no-untyped-def]
-    """Fill ``r`` with the maximiser at threshold ``lam`` and return the smoothed value."""
-    value = 0.0
+def settle(s, slope, centre, u, mu, lam, two_sided, r, a):  # type: ignore[no-untyped-def]
+    """Fill ``r`` with the maximiser at threshold ``lam``, and ``a = u r s'``, the derivative in the predictions."""
     for i in range(s.size):
         size, sign = _excess(s[i], centre[i], mu, lam, two_sided)
         r[i] = sign * min(max(size, 0.0), 1.0)
-        value += u[i] * (r[i] * s[i] - 0.5 * mu * (r[i] - centre[i]) ** 2)
-    return value
+        a[i] = u[i] * r[i] * slope[i]
+
+
+@numba.njit(cache=True, fastmath=FAST_SUMS)
+def spread(s, u):  # type: ignore[no-untyped-def]
+    """Return the weighted standard deviation of ``s`` and its mean size."""
+    total = 0.0
+    mean = 0.0
+    size = 0.0
+    for i in range(s.size):
+        total += u[i]
+        mean += u[i] * s[i]
+        size += u[i] * abs(s[i])
+    mean /= total
+    square = 0.0
+    for i in range(s.size):
+        square += u[i] * (s[i] - mean) ** 2
+    return np.sqrt(square / total), size / total
+
+
+class Point:
+    """All that is known at one z: predictions, losses, densities, threshold."""
+
+    def __init__(self, n_rows: int) -> None:
+        self.f, self.s, self.slope, self.r, self.a = np.empty((5, n_rows))
+        self.lam = 0.0
+
+    def smooth(self, centre: Array, u: Array, mu: float, two_sided: bool) -> None:
+        """Find threshold and densities for the losses; the old threshold is the first guess."""
+        self.lam = find_threshold(self.s, centre, u, mu, self.lam, two_sided)
+        settle(self.s, self.slope, centre, u, mu, self.lam, two_sided, self.r, self.a)
 
 
 def density_start(two_sided: bool, u: Array) -> Array:
