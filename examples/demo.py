@@ -1,7 +1,7 @@
 """Compare the maximum, the average and the average top-k loss on the paper's fourth toy case.
 
-The positive class has a rare group (10 of 100 samples) near the boundary and one outlier. The average loss gives the rare
-group up, the maximum loss follows the outlier, the average top-k loss keeps the group and ignores the outlier.
+The positive class has a rare group (10 of 100 samples) near the boundary and one outlier. The average loss gives the
+rare group up, the maximum loss is at the mercy of the outlier, the average top-k loss keeps the group.
 
 Prints a table and saves a picture. Usage: ./run demo [PICTURE]
 """
