@@ -35,6 +35,7 @@ def solve_linear(
     tol: float = 1e-6,
     max_iter: int = 1000,
     start: Solution | None = None,
+    relax: float = _RELAX,
     progress: Progress | None = None,
 ) -> Solution:
     """Minimise ``AT_k + |w|^2 / (2 C)`` exactly.
@@ -48,6 +49,8 @@ def solve_linear(
         The number of Newton steps allowed.
     start : Solution, default=None
         A solution of a neighbouring problem to start from.
+    relax : float
+        The factor on the smoothing of ``start``: the closer the start, the smaller.
     progress : callable, default=None
         Called after each move with the steps so far, the objective and the gap; a true answer stops.
 
@@ -56,7 +59,7 @@ def solve_linear(
     Solution
         With a certified duality gap, whatever made the solver stop.
     """
-    return _no_worse_than_zero(problem, _solve(problem, tol, max_iter, start, progress))
+    return _no_worse_than_zero(problem, _solve(problem, tol, max_iter, start, relax, progress))
 
 
 def thin(problem: Problem, n_rows: int) -> Problem:
@@ -68,18 +71,20 @@ def thin(problem: Problem, n_rows: int) -> Problem:
     return problem.take(rows, problem.k * share)
 
 
-def _solve(problem: Problem, tol: float, max_iter: int, start: Solution | None, progress: Progress | None) -> Solution:
+def _solve(
+    problem: Problem, tol: float, max_iter: int, start: Solution | None, relax: float, progress: Progress | None
+) -> Solution:
     """Choose the rows to work on."""
     n, d = problem.n_rows, problem.design.n_columns
     if start is not None:
         density = start.density if start.density.size == n else None
-        return ProximalNewton(problem, start.coef, density, _RELAX * start.smoothing).run(tol, max_iter, progress)
+        return ProximalNewton(problem, start.coef, density, relax * start.smoothing).run(tol, max_iter, progress)
     coef, smoothing = np.zeros(d), None
     if n >= _LARGE and n >= 100 * d and not problem.is_quadratic:
         thinned = thin(problem, n // _THINNING)
         # The optimum on the thinned rows is off by about d / (rows in the top): to find it more finely is wasted.
         coarse = float(np.clip(d * thinned.u.mean(), tol, 0.01))
-        sketch = _solve(thinned, coarse, max_iter, None, None)
+        sketch = _solve(thinned, coarse, max_iter, None, relax, None)
         coef, smoothing = sketch.coef, 3.0 * sketch.smoothing
     if n >= 5000 and problem.k <= _SMALL_TOP * problem.mass.sum():
         return _solve_on_top(problem, coef, smoothing, tol, max_iter, progress)
