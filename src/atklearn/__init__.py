@@ -21,11 +21,13 @@ from atklearn.individual import (
 )
 from atklearn.linear import ATkClassifier, ATkRegressor
 from atklearn.objective import paper_C
+from atklearn.path import ATkPath, atk_path
 
 __version__ = "0.1.0"
 
 __all__ = [
     "ATkClassifier",
+    "ATkPath",
     "ATkRegressor",
     "AbsoluteError",
     "CollapseWarning",
@@ -36,6 +38,7 @@ __all__ = [
     "RankedRange",
     "SquaredError",
     "SquaredHinge",
+    "atk_path",
     "average",
     "average_bottom_k",
     "average_top_k",

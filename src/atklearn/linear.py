@@ -232,17 +232,15 @@ class ATkClassifier(ClassifierMixin, _LinearATk):
             X, y = self._validate(X, y)
             check_classification_targets(y)
             progress = FitProgress(self, X, y, sample_weight)
-            self.classes_, codes = np.unique(y, return_inverse=True)
-            mass = self._class_mass(codes, _check_mass(sample_weight, y.size))
-            positives = range(1, 2) if self.classes_.size == 2 else range(self.classes_.size)
-            problems = [self._problem(X, np.where(codes == code, 1.0, -1.0), mass) for code in positives]
+            problems, mass = self._problems(X, y, sample_weight)
+            positives = self.classes_[-len(problems) :]
             solutions = [
                 solve_linear(
                     problem,
                     tol=self.tol,
                     max_iter=self.max_iter,
                     start=self._start(problems, index),
-                    progress=progress.following(f"class {self.classes_[positives[index]]!r}"),
+                    progress=progress.following(f"class {positives[index]!r}"),
                 )
                 for index, problem in enumerate(problems)
             ]
@@ -282,6 +280,13 @@ class ATkClassifier(ClassifierMixin, _LinearATk):
         with np.errstate(divide="ignore"):
             logarithms: npt.NDArray[Any] = np.log(self.predict_proba(X))
         return logarithms
+
+    def _problems(self, X: Any, y: Any, sample_weight: Any) -> tuple[list[Problem], Array]:
+        """Return one problem for two classes, else one per class against the rest, and the mass of the samples."""
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        mass = self._class_mass(codes, _check_mass(sample_weight, y.size))
+        positives = range(1, 2) if self.classes_.size == 2 else range(self.classes_.size)
+        return [self._problem(X, np.where(codes == code, 1.0, -1.0), mass) for code in positives], mass
 
     def _class_mass(self, codes: npt.NDArray[np.intp], mass: Array) -> Array:
         """Return sample weights times class weights, and make sure that two classes have any."""
@@ -432,19 +437,23 @@ class ATkRegressor(RegressorMixin, _LinearATk):
         with _keeping_fitted_state(self):
             X, y = self._validate(X, y, y_numeric=True)
             progress = FitProgress(self, X, y, sample_weight)
-            mass = _check_mass(sample_weight, y.size)
-            problem = self._problem(X, np.asarray(y, dtype=np.float64), mass)
+            problems, mass = self._problems(X, y, sample_weight)
             solution = solve_linear(
-                problem,
+                problems[0],
                 tol=self.tol,
                 max_iter=self.max_iter,
-                start=self._start([problem], 0),
+                start=self._start(problems, 0),
                 progress=progress.following("fit"),
             )
-            self._publish([problem], [solution], mass, X.dtype)
+            self._publish(problems, [solution], mass, X.dtype)
             self.coef_, self.intercept_ = self.coef_[0], self.intercept_[0]
             progress.finish()
         return self
+
+    def _problems(self, X: Any, y: Any, sample_weight: Any) -> tuple[list[Problem], Array]:
+        """Return the problem, as a list of one, and the mass of the samples."""
+        mass = _check_mass(sample_weight, y.size)
+        return [self._problem(X, np.asarray(y, dtype=np.float64), mass)], mass
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Return the predictions ``x . w + b``, shape (n_samples,)."""
