@@ -22,13 +22,16 @@ from atklearn.individual import (
 from atklearn.linear import ATkClassifier, ATkRegressor
 from atklearn.objective import paper_C
 from atklearn.path import ATkPath, atk_path
+from atklearn.selection import ATkClassifierCV, ATkRegressorCV
 
 __version__ = "0.1.0"
 
 __all__ = [
     "ATkClassifier",
+    "ATkClassifierCV",
     "ATkPath",
     "ATkRegressor",
+    "ATkRegressorCV",
     "AbsoluteError",
     "CollapseWarning",
     "Hinge",

@@ -16,6 +16,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from atklearn.individual import Array
 from atklearn.objective import Problem
 from atklearn.solution import Solution, StopReason
 from atklearn.solvers.linear import solve_linear
@@ -28,7 +29,12 @@ _RELAX = 5.0
 
 
 def solve_path(
-    problem: Problem, ks: Sequence[float], Cs: Sequence[float], *, tol: float = 1e-3, max_iter: int = 1000
+    problem: Problem,
+    ks: Sequence[float] | Array,
+    Cs: Sequence[float] | Array,
+    *,
+    tol: float = 1e-3,
+    max_iter: int = 1000,
 ) -> Iterator[tuple[int, int, Solution]]:
     """Yield ``(i, j, solution at ks[i] and Cs[j])``, from the largest k down and from the smallest C up.
 
@@ -60,9 +66,7 @@ def solve_path(
 def _solve(cell: Problem, start: Solution | None, tol: float, max_iter: int) -> Solution:
     """Solve one cell from its prediction, or from nothing if that fails."""
     if start is not None:
-        solution = solve_linear(
-            cell, tol=tol, max_iter=max_iter, start=start, relax=1.0 if tol >= _COARSE else _RELAX
-        )
+        solution = solve_linear(cell, tol=tol, max_iter=max_iter, start=start, relax=1.0 if tol >= _COARSE else _RELAX)
         if solution.stop_reason is StopReason.CONVERGED:
             return solution
     return solve_linear(cell, tol=tol, max_iter=max_iter)
