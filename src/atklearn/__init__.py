@@ -21,10 +21,12 @@ from atklearn.individual import (
 )
 from atklearn.linear import ATkClassifier, ATkRegressor
 from atklearn.objective import paper_C
+from atklearn.solvers.sgd import SGD
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "SGD",
     "ATkClassifier",
     "ATkRegressor",
     "AbsoluteError",
