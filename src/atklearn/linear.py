@@ -29,6 +29,8 @@ from atklearn.individual import Array, IndividualLoss, LogLoss, Task, resolve_in
 from atklearn.objective import InterceptKind, Problem
 from atklearn.solution import Solution, StopReason
 from atklearn.solvers.linear import solve_linear
+from atklearn.solvers.newton import Progress
+from atklearn.solvers.sgd import SGD, solve_sgd
 
 __all__ = ["ATkClassifier", "ATkRegressor"]
 
@@ -43,6 +45,7 @@ class _LinearATk(CallbackSupportMixin, BaseEstimator):
         "C": [Interval(Real, 0.0, None, closed="neither")],
         "fit_intercept": ["boolean"],
         "penalize_intercept": ["boolean"],
+        "solver": [StrOptions({"exact", "sgd"}), SGD],
         "tol": [Interval(Real, 0.0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "warm_start": ["boolean"],
@@ -91,6 +94,16 @@ class _LinearATk(CallbackSupportMixin, BaseEstimator):
         fits = previous[index].coef.size == problems[index].design.n_columns
         return previous[index] if fits else None
 
+    def _solve(self, problems: list[Problem], index: int, progress: Progress | None) -> Solution:
+        """Solve one of the problems with the solver asked for."""
+        problem, start = problems[index], self._start(problems, index)
+        if self.solver == "exact":
+            return solve_linear(problem, tol=self.tol, max_iter=self.max_iter, start=start, progress=progress)
+        settings = SGD() if self.solver == "sgd" else self.solver
+        return solve_sgd(
+            problem, tol=self.tol, max_iter=self.max_iter, settings=settings, start=start, progress=progress
+        )
+
     def _publish(self, problems: list[Problem], solutions: list[Solution], mass: Array, dtype: Any) -> None:
         """Set the fitted attributes, one column or entry per problem, plain where there is one problem."""
         d = problems[0].design.n_features
@@ -118,8 +131,8 @@ class ATkClassifier(ClassifierMixin, _LinearATk):
 
     ``k`` spans the maximum loss (k = 1) and the average loss (k = 1.0, that is k = n). In between, samples that are
     classified well enough to leave the top k no longer count, and rare, hard groups are not sacrificed to easy ones.
-    The solver is exact: ``dual_gap_`` certifies how far ``objective_`` can be from the optimum. With more than two
-    classes, one classifier is fitted per class against the rest.
+    The default solver is exact: ``dual_gap_`` certifies how far ``objective_`` can be from the optimum. With more than
+    two classes, one classifier is fitted per class against the rest.
 
     Parameters
     ----------
@@ -137,10 +150,13 @@ class ATkClassifier(ClassifierMixin, _LinearATk):
         Whether the intercept is penalised like a weight, as in the paper's homogenised form.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, multiplied with ``sample_weight``.
+    solver : {"exact", "sgd"} or SGD, default="exact"
+        "exact" is a proximal Newton method. "sgd" is the stochastic algorithm of the paper, certified all the same but
+        with a ``tol`` of 0.01 in reach rather than 1e-6; :class:`atklearn.SGD` sets how it steps.
     tol : float, default=1e-6
         The duality gap allowed, relative to the objective.
     max_iter : int, default=1000
-        The number of Newton steps allowed.
+        The number of Newton steps allowed, or of passes over the data for "sgd".
     warm_start : bool, default=False
         Whether to start from the previous solution.
     verbose : int, default=0
@@ -197,6 +213,7 @@ class ATkClassifier(ClassifierMixin, _LinearATk):
         fit_intercept: bool = True,
         penalize_intercept: bool = False,
         class_weight: dict[Any, float] | str | None = None,
+        solver: str | SGD = "exact",
         tol: float = 1e-6,
         max_iter: int = 1000,
         warm_start: bool = False,
@@ -208,6 +225,7 @@ class ATkClassifier(ClassifierMixin, _LinearATk):
         self.fit_intercept = fit_intercept
         self.penalize_intercept = penalize_intercept
         self.class_weight = class_weight
+        self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
         self.warm_start = warm_start
@@ -237,14 +255,8 @@ class ATkClassifier(ClassifierMixin, _LinearATk):
             positives = range(1, 2) if self.classes_.size == 2 else range(self.classes_.size)
             problems = [self._problem(X, np.where(codes == code, 1.0, -1.0), mass) for code in positives]
             solutions = [
-                solve_linear(
-                    problem,
-                    tol=self.tol,
-                    max_iter=self.max_iter,
-                    start=self._start(problems, index),
-                    progress=progress.following(f"class {self.classes_[positives[index]]!r}"),
-                )
-                for index, problem in enumerate(problems)
+                self._solve(problems, index, progress.following(f"class {self.classes_[positives[index]]!r}"))
+                for index in range(len(problems))
             ]
             self._publish(problems, solutions, mass, X.dtype)
             self._warn_of_collapse(problems, solutions)
@@ -347,10 +359,13 @@ class ATkRegressor(RegressorMixin, _LinearATk):
     fit_intercept : bool, default=True
     penalize_intercept : bool, default=False
         Whether the intercept is penalised like a weight, as in the paper's homogenised form.
+    solver : {"exact", "sgd"} or SGD, default="exact"
+        "exact" is a proximal Newton method. "sgd" is the stochastic algorithm of the paper, certified all the same but
+        with a ``tol`` of 0.01 in reach rather than 1e-6; :class:`atklearn.SGD` sets how it steps.
     tol : float, default=1e-6
         The duality gap allowed, relative to the objective.
     max_iter : int, default=1000
-        The number of Newton steps allowed.
+        The number of Newton steps allowed, or of passes over the data for "sgd".
     warm_start : bool, default=False
         Whether to start from the previous solution.
     verbose : int, default=0
@@ -397,6 +412,7 @@ class ATkRegressor(RegressorMixin, _LinearATk):
         C: float = 100.0,
         fit_intercept: bool = True,
         penalize_intercept: bool = False,
+        solver: str | SGD = "exact",
         tol: float = 1e-6,
         max_iter: int = 1000,
         warm_start: bool = False,
@@ -407,6 +423,7 @@ class ATkRegressor(RegressorMixin, _LinearATk):
         self.C = C
         self.fit_intercept = fit_intercept
         self.penalize_intercept = penalize_intercept
+        self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
         self.warm_start = warm_start
@@ -432,13 +449,7 @@ class ATkRegressor(RegressorMixin, _LinearATk):
             progress = FitProgress(self, X, y, sample_weight)
             mass = _check_mass(sample_weight, y.size)
             problem = self._problem(X, np.asarray(y, dtype=np.float64), mass)
-            solution = solve_linear(
-                problem,
-                tol=self.tol,
-                max_iter=self.max_iter,
-                start=self._start([problem], 0),
-                progress=progress.following("fit"),
-            )
+            solution = self._solve([problem], 0, progress.following("fit"))
             self._publish([problem], [solution], mass, X.dtype)
             self.coef_, self.intercept_ = self.coef_[0], self.intercept_[0]
             progress.finish()
