@@ -16,8 +16,7 @@ as long as the same step here. The code that the authors published takes steps o
 
 from __future__ import annotations
 
-from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, Literal, TypeAlias
 
@@ -30,10 +29,9 @@ from atklearn.design import Rows
 from atklearn.individual import Array, IndividualLoss, SquaredError, SquaredHinge
 from atklearn.objective import InterceptKind, Problem
 from atklearn.solution import Solution, StopReason
-from atklearn.solvers.linear import _no_worse_than_zero
 from atklearn.solvers.newton import Progress
 from atklearn.solvers.rows import CSRRows
-from atklearn.solvers.smoothing import density_start, find_threshold, settle
+from atklearn.solvers.smoothing import density_start, find_threshold
 from atklearn.solvers.visits import passes
 from atklearn.solvers.walk import (
     ALL,
@@ -72,8 +70,11 @@ _DELAY = 100.0
 _LAM_STEP = 0.05
 # Widths of the edge of the top k that are tried for the certificate, relative to the spread of the losses.
 _EDGES = np.array([1e-3, 0.03, 0.1, 0.3, 1.0, 3.0])
+# The adaptive schedule: what the step is divided by, where it ends, and when the solver takes the objective as level.
 _ADAPTIVE_CUT = 5.0
 _ADAPTIVE_END = 1e-6
+_ADAPTIVE_TOL = 1e-3
+_ADAPTIVE_PATIENCE = 5
 
 
 @dataclass(frozen=True)
@@ -106,8 +107,8 @@ class SGD:
     >>> from atklearn.datasets import make_toy
     >>> X, y = make_toy(4, random_state=0)
     >>> authors = SGD(eta0=1e-3 * 100, shuffle=False, average="all")
-    >>> model = ATkClassifier(k=10, solver=authors, penalize_intercept=True, tol=0.1, max_iter=1000).fit(X, y)
-    >>> model.score(X, y) > 0.98
+    >>> model = ATkClassifier(k=0.5, solver=authors, penalize_intercept=True, tol=0.05, max_iter=1000).fit(X, y)
+    >>> bool(model.dual_gap_ <= 0.05 * model.objective_)
     True
     """
 
@@ -173,11 +174,10 @@ class Descent:
             curvature=_overshoot(loss, start, head_y) if automatic else 0.0,
             averaging={None: LAST, "all": ALL, "recent": RECENT}[settings.average],
         )
+        self.first_step = self.rule.eta0
 
     def walk(self, X: Any, y: Array, visits: Rows) -> float:
         """Visit the rows in turn; return the mean objective met on the way."""
-        if visits.size == 0:
-            return np.inf
         rows = CSRRows(X.data, X.indices, X.indptr) if sp.issparse(X) else X
         cost = walk(rows, y, visits, self._loss, self.v, self.lag, self.state, self.rule)
         if not (np.isfinite(cost) and np.isfinite(self.v).all()):
@@ -188,9 +188,12 @@ class Descent:
         w = self.state[SCALE] * self.v
         return cost / visits.size + 0.5 * self.rule.ridge * float(w @ w)
 
-    def set_step(self, eta0: float) -> None:
-        """Go on with another step."""
-        self.rule = self.rule._replace(eta0=eta0)
+    def shorten_step(self) -> bool:
+        """Go on with a fifth of the step, as the adaptive schedule does; return False if it is too short to go on."""
+        if self.rule.eta0 <= _ADAPTIVE_END * self.first_step:
+            return False
+        self.rule = self.rule._replace(eta0=self.rule.eta0 / _ADAPTIVE_CUT)
+        return True
 
     def move_to(self, coef: Array) -> None:
         """Start from given weights (the intercept last, if there is one) before any visit."""
@@ -219,10 +222,6 @@ class Descent:
     def n_visits(self) -> int:
         """How many samples were visited so far."""
         return int(self.state[T])
-
-    def copy(self) -> Descent:
-        """Return a copy to go on with while this one stays as it is."""
-        return deepcopy(self)
 
 
 def _first_steps(
@@ -254,25 +253,19 @@ def _overshoot(loss: IndividualLoss, start: Array, y: Array) -> float:
 class Plateau:
     """Tells when a value has stopped falling: ``patience`` times in a row by less than ``tol``, relative to it."""
 
-    def __init__(self, tol: float, patience: int) -> None:
+    def __init__(self, tol: float | None, patience: int) -> None:
         self.tol = tol
         self.patience = patience
         self.best = np.inf
         self.waited = 0
 
     def reached(self, value: float) -> bool:
-        """Take the next value."""
+        """Take the next value; without a tolerance it is never reached."""
+        if self.tol is None:
+            return False
         self.waited = 0 if value < self.best - self.tol * abs(value) else self.waited + 1
         self.best = min(self.best, value)
         return self.waited >= self.patience
-
-    def shorten_step(self, descent: Descent, first_step: float) -> bool:
-        """Cut the step of an adaptive descent and wait afresh; return False if it is too short to go on."""
-        if descent.rule.eta0 <= _ADAPTIVE_END * first_step:
-            return False
-        descent.set_step(descent.rule.eta0 / _ADAPTIVE_CUT)
-        self.waited = 0
-        return True
 
 
 def draw_seed(random_state: Any) -> int:
@@ -320,16 +313,17 @@ def solve_sgd(
     descent = Descent(X[head], y[head], problem.loss, fraction, problem.C, problem.intercept, settings)
     if start is not None:
         descent.move_to(start.coef)
-    first_step, plateau = descent.rule.eta0, Plateau(1e-3, 5)
+    plateau = Plateau(_ADAPTIVE_TOL, _ADAPTIVE_PATIENCE)
     gap, looked, reason = np.inf, 0, StopReason.MAX_ITER
     for n_iter in range(1, max_iter + 1):
         cost = descent.walk(X, y, visits)
         if settings.learning_rate == "adaptive" and plateau.reached(cost):
-            plateau.shorten_step(descent, first_step)
+            plateau.waited = 0
+            descent.shorten_step()
         stopped = progress is not None and bool(progress(n_iter, cost, gap))
         if stopped or n_iter == max_iter or 10 * (n_iter - looked) >= n_iter:
             looked = n_iter
-            solution = _certify(problem, descent, n_iter, reason)
+            solution = _certify(problem, descent, n_iter)
             gap = solution.dual_gap
             if gap <= tol * solution.objective:
                 reason = StopReason.CONVERGED
@@ -338,35 +332,33 @@ def solve_sgd(
             if reason is not StopReason.MAX_ITER:
                 break
         visits = next(orders)
-    return _no_worse_than_zero(problem, _certify(problem, descent, n_iter, reason))
+    return replace(solution, stop_reason=reason)
 
 
-def _certify(problem: Problem, descent: Descent, n_iter: int, reason: StopReason) -> Solution:
+def _certify(problem: Problem, descent: Descent, n_iter: int) -> Solution:
     """Evaluate the iterate on all rows, and take the best proof of several.
 
     Any sample weights of the dual prove a bound. The top k alone is a jumpy choice near the threshold; spreading its
     edge by some part of the losses' spread proves more, and how much to spread is cheaper to try than to know.
     """
-    z = descent.coef
-    s, slope, curvature = np.empty((3, problem.n_rows))
-    problem.expand(problem.design.predict(z), s, slope, curvature)
-    losses = problem.loss_values(s)
-    spread = float(losses.std()) or 1.0
-    centre, density = density_start(problem.two_sided, problem.u), np.empty(problem.n_rows)
+    z, u = descent.coef, problem.u
+    s = problem.loss.expand(problem.design.predict(z), problem.y)[0]
+    side = np.sign(s) if problem.two_sided else np.ones(1)
+    spread = float(problem.loss_values(s).std()) or 1.0
+    centre = density_start(problem.two_sided, u)
     certificates = []
     for mu in spread * _EDGES:
-        lam = find_threshold(s, centre, problem.u, mu, 0.0, problem.two_sided)
-        settle(s, centre, problem.u, mu, lam, problem.two_sided, density)
-        certificates.append(problem.certify(z, density.copy()))
+        lam = find_threshold(s, centre, u, mu, 0.0, problem.two_sided)
+        certificates.append(problem.certify(z, side * np.clip(centre + (side * s - lam) / mu, 0.0, 1.0)))
     best = min(certificates, key=lambda certificate: certificate.gap)
     return Solution(
         coef=z,
         threshold=best.threshold,
-        sample_weights=problem.u * np.abs(best.density),
+        sample_weights=u * np.abs(best.density),
         density=best.density,
         objective=best.objective,
         dual_gap=min(best.gap, best.objective),  # no loss is below zero, so neither is the optimum
         smoothing=spread,
         n_iter=n_iter,
-        stop_reason=reason,
+        stop_reason=StopReason.MAX_ITER,
     )

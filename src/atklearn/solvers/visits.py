@@ -69,7 +69,7 @@ def passes(X: Any, y: Array, mass: Array, shuffle: bool, seed: int) -> Iterator[
     while True:
         # Where weights are fractions, a fresh offset picks other rows each time, in proportion to their mass. It is
         # drawn in any case, so that the same shuffles follow whether rows are weighted or repeated.
-        clock = MassClock(rng.uniform(0.1, 0.9))
+        clock = MassClock(rng.random())
         visits = rows if plain else rows[clock.visits(mass[rows] * unit)]
         yield rng.permutation(visits) if shuffle else visits
 

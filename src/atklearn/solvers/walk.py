@@ -121,7 +121,8 @@ def _walk(X, y, visits, loss, v, lag, state, rule):  # type: ignore[no-untyped-d
             cost += (value - lam) / fraction
             step = eta
             if curvature > 0.0:
-                step = min(eta, fraction / (curvature * (square(X, i) + has_intercept)))
+                bend = curvature * (square(X, i) + has_intercept)
+                step = min(eta, fraction / bend) if bend > 0.0 else eta
             change = -step * slope / fraction
             if change != 0.0:
                 add(X, i, change / scale, reach, v, lag)
