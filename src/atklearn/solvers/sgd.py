@@ -30,7 +30,6 @@ from atklearn.individual import Array, IndividualLoss, SquaredError, SquaredHing
 from atklearn.objective import InterceptKind, Problem
 from atklearn.solution import Solution, StopReason
 from atklearn.solvers.newton import Progress
-from atklearn.solvers.rows import CSRRows
 from atklearn.solvers.smoothing import density_start, find_threshold
 from atklearn.solvers.visits import passes
 from atklearn.solvers.walk import (
@@ -48,6 +47,7 @@ from atklearn.solvers.walk import (
     STATE_SIZE,
     TOTAL,
     B,
+    CSRRows,
     StepRule,
     T,
     built_in,
@@ -103,7 +103,7 @@ class SGD:
     --------
     The settings of the authors' published code, for C = 100:
 
-    >>> from atklearn import ATkClassifier
+    >>> from atklearn import SGD, ATkClassifier
     >>> from atklearn.datasets import make_toy
     >>> X, y = make_toy(4, random_state=0)
     >>> authors = SGD(eta0=1e-3 * 100, shuffle=False, average="all")
