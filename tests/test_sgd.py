@@ -351,6 +351,14 @@ class TestStream:
         assert full.score(X, y) > 0.9
         assert_allclose(full.predict_proba(X).sum(axis=1), 1.0)
 
+    def test_may_mix_dense_and_sparse_blocks(self):
+        X, y = draw("squared_error", n=1500)
+        mixed = SGDATkRegressor()
+        for begin in range(0, 1500, 250):
+            rows = X[begin : begin + 250]
+            mixed.partial_fit(sp.csr_array(rows) if begin % 500 else rows, y[begin : begin + 250])
+        assert_allclose(mixed.coef_, SGDATkRegressor().partial_fit(X, y).coef_, rtol=1e-9)
+
     def test_goes_on_after_fit(self):
         X, y = draw("hinge", n=300)
         model = SGDATkClassifier("hinge", random_state=0).fit(X, y)
@@ -518,5 +526,6 @@ class TestBlocks:
     ]
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore::atklearn.CollapseWarning")
-def test_scikit_learn_accepts(estimator, check):
+def test_scikit_learn_accepts(estimator, check, monkeypatch):
+    monkeypatch.setenv("SCIPY_ARRAY_API", "1")
     check(estimator)

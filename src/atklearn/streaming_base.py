@@ -76,7 +76,7 @@ def _stack(blocks: list[Any]) -> Any:
     """Put blocks of rows on top of each other."""
     if len(blocks) == 1:
         return blocks[0]
-    return sp.vstack(blocks, format="csr") if sp.issparse(blocks[0]) else np.vstack(blocks)
+    return sp.vstack(blocks, format="csr") if any(map(sp.issparse, blocks)) else np.vstack(blocks)
 
 
 class StreamingATk(BaseEstimator):
