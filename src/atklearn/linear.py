@@ -147,7 +147,7 @@ class ATkClassifier(LinearClassifierMixin, _LinearATk):
         Weights of the classes, multiplied with ``sample_weight``.
     solver : {"exact", "sgd"} or SGD, default="exact"
         "exact" is a proximal Newton method. "sgd" is the stochastic algorithm of the paper, certified all the same but
-        with a ``tol`` of 0.01 in reach rather than 1e-6; :class:`atklearn.SGD` sets how it steps.
+        with a ``tol`` of about 0.01 in reach rather than 1e-6; :class:`atklearn.SGD` sets how it steps.
     tol : float, default=1e-6
         The duality gap allowed, relative to the objective.
     max_iter : int, default=1000
@@ -304,7 +304,7 @@ class ATkRegressor(RegressorMixin, _LinearATk):
         Whether the intercept is penalised like a weight, as in the paper's homogenised form.
     solver : {"exact", "sgd"} or SGD, default="exact"
         "exact" is a proximal Newton method. "sgd" is the stochastic algorithm of the paper, certified all the same but
-        with a ``tol`` of 0.01 in reach rather than 1e-6; :class:`atklearn.SGD` sets how it steps.
+        with a ``tol`` of about 0.01 in reach rather than 1e-6; :class:`atklearn.SGD` sets how it steps.
     tol : float, default=1e-6
         The duality gap allowed, relative to the objective.
     max_iter : int, default=1000
