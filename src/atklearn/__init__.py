@@ -9,6 +9,7 @@ from atklearn.aggregate import (
     ranked_range,
     top_k,
 )
+from atklearn.blocks import RowBlocks
 from atklearn.collapse import CollapseWarning
 from atklearn.individual import (
     AbsoluteError,
@@ -21,10 +22,13 @@ from atklearn.individual import (
 )
 from atklearn.linear import ATkClassifier, ATkRegressor
 from atklearn.objective import paper_C
+from atklearn.solvers.sgd import SGD
+from atklearn.streaming import SGDATkClassifier, SGDATkRegressor
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "SGD",
     "ATkClassifier",
     "ATkRegressor",
     "AbsoluteError",
@@ -34,6 +38,9 @@ __all__ = [
     "IndividualLoss",
     "LogLoss",
     "RankedRange",
+    "RowBlocks",
+    "SGDATkClassifier",
+    "SGDATkRegressor",
     "SquaredError",
     "SquaredHinge",
     "average",
