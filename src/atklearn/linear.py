@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, RegressorMixin, _fit_context
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
@@ -21,10 +20,11 @@ from atklearn.aggregate import resolve_k
 from atklearn.callbacks import CallbackSupportMixin, FitProgress
 from atklearn.collapse import CollapseWarning, largest_collapsing_k
 from atklearn.design import make_design
+from atklearn.fitting import check_mass, class_mass, keeping_fitted_state, warn_unless_converged
 from atklearn.individual import Array, IndividualLoss, Task, resolve_individual_loss
-from atklearn.linear_base import LinearClassifierMixin, check_mass, keeping_fitted_state, linear_scores
+from atklearn.linear_base import LinearClassifierMixin, linear_scores
 from atklearn.objective import InterceptKind, Problem
-from atklearn.solution import Solution, StopReason
+from atklearn.solution import Solution
 from atklearn.solvers.linear import solve_linear
 from atklearn.solvers.sgd import SGD, solve_sgd
 
@@ -107,7 +107,7 @@ class _LinearATk(CallbackSupportMixin, BaseEstimator):
         if self.warm_start:
             self._solutions = solutions
         for problem, solution in zip(problems, solutions, strict=True):
-            _warn_unless_converged(problem, solution, self.tol)
+            warn_unless_converged(solution, self.tol, f"standardise the features or lower C={problem.C:g}")
 
 
 class ATkClassifier(LinearClassifierMixin, _LinearATk):
@@ -237,7 +237,7 @@ class ATkClassifier(LinearClassifierMixin, _LinearATk):
             check_classification_targets(y)
             progress = FitProgress(self, X, y, sample_weight)
             self.classes_, codes = np.unique(y, return_inverse=True)
-            mass = self._class_mass(codes, check_mass(sample_weight, y.size))
+            mass = class_mass(self, codes, check_mass(sample_weight, y.size))
             positives = range(1, 2) if self.classes_.size == 2 else range(self.classes_.size)
             problems = [self._problem(X, np.where(codes == code, 1.0, -1.0), mass) for code in positives]
             solve = _solver(self.solver)
@@ -413,18 +413,3 @@ def _solver(solver: str | SGD) -> Callable[..., Solution]:
     if isinstance(solver, SGD):
         return partial(solve_sgd, settings=solver)
     return solve_linear if solver == "exact" else solve_sgd
-
-
-def _warn_unless_converged(problem: Problem, solution: Solution, tol: float) -> None:
-    """Say how far a fit got that did not reach its tolerance."""
-    if solution.stop_reason in (StopReason.CONVERGED, StopReason.CALLBACK):
-        return
-    remedy = "raise max_iter" if solution.stop_reason is StopReason.MAX_ITER else "raise tol"
-    warnings.warn(
-        f"The fit stopped after {solution.n_iter} steps because {solution.stop_reason}: the objective "
-        f"{solution.objective:.6g} is certified to within {solution.dual_gap:.1e} of the optimum, "
-        f"{tol * solution.objective:.1e} was asked for. To go on, {remedy}, standardise the features or lower "
-        f"C={problem.C:g}.",
-        ConvergenceWarning,
-        stacklevel=5,
-    )

@@ -12,8 +12,9 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
+from atklearn.fitting import check_mass, class_mass, keeping_fitted_state
 from atklearn.individual import Array, IndividualLoss
-from atklearn.linear_base import LinearClassifierMixin, check_mass, keeping_fitted_state, linear_scores
+from atklearn.linear_base import LinearClassifierMixin, linear_scores
 from atklearn.solvers.sgd import Averaging, LearningRate
 from atklearn.streaming_base import Stream, StreamingATk
 
@@ -171,7 +172,7 @@ class SGDATkClassifier(LinearClassifierMixin, StreamingATk):
             X, y = self._validate(X, y, first=True)
             check_classification_targets(y)
             self.classes_, codes = np.unique(y, return_inverse=True)
-            mass = self._class_mass(codes, check_mass(sample_weight, y.size))
+            mass = class_mass(self, codes, check_mass(sample_weight, y.size))
             self._fit_rows(X, self._targets(codes), mass, codes)
         return self
 
