@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -12,10 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, _fit_context
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
@@ -25,9 +21,10 @@ from atklearn.aggregate import resolve_k
 from atklearn.callbacks import CallbackSupportMixin, FitProgress
 from atklearn.collapse import CollapseWarning, largest_collapsing_k
 from atklearn.design import make_design
+from atklearn.fitting import check_mass, class_mass, keeping_fitted_state, warn_unless_converged
 from atklearn.individual import Array, IndividualLoss, LogLoss, Task, resolve_individual_loss
 from atklearn.objective import InterceptKind, Problem
-from atklearn.solution import Solution, StopReason
+from atklearn.solution import Solution
 from atklearn.solvers.linear import solve_linear
 
 __all__ = ["ATkClassifier", "ATkRegressor"]
@@ -108,7 +105,7 @@ class _LinearATk(CallbackSupportMixin, BaseEstimator):
         if self.warm_start:
             self._solutions = solutions
         for problem, solution in zip(problems, solutions, strict=True):
-            _warn_unless_converged(problem, solution, self.tol)
+            warn_unless_converged(solution, self.tol, f"standardise the features or lower C={problem.C:g}")
 
 
 class ATkClassifier(ClassifierMixin, _LinearATk):
@@ -228,12 +225,12 @@ class ATkClassifier(ClassifierMixin, _LinearATk):
         -------
         self : ATkClassifier
         """
-        with _keeping_fitted_state(self):
+        with keeping_fitted_state(self):
             X, y = self._validate(X, y)
             check_classification_targets(y)
             progress = FitProgress(self, X, y, sample_weight)
             self.classes_, codes = np.unique(y, return_inverse=True)
-            mass = self._class_mass(codes, _check_mass(sample_weight, y.size))
+            mass = class_mass(self, codes, check_mass(sample_weight, y.size))
             positives = range(1, 2) if self.classes_.size == 2 else range(self.classes_.size)
             problems = [self._problem(X, np.where(codes == code, 1.0, -1.0), mass) for code in positives]
             solutions = [
@@ -282,27 +279,6 @@ class ATkClassifier(ClassifierMixin, _LinearATk):
         with np.errstate(divide="ignore"):
             logarithms: npt.NDArray[Any] = np.log(self.predict_proba(X))
         return logarithms
-
-    def _class_mass(self, codes: npt.NDArray[np.intp], mass: Array) -> Array:
-        """Return sample weights times class weights, and make sure that two classes have any."""
-        present = np.bincount(codes, weights=mass, minlength=self.classes_.size)
-        if np.count_nonzero(present) < 2:
-            raise ValueError(
-                "ATkClassifier expects samples of at least 2 classes with positive weight, got "
-                f"{self.classes_.size} class(es) in y, {np.count_nonzero(present)} of them with weight; "
-                "check y and sample_weight."
-            )
-        if self.class_weight == "balanced":  # by weight, so that weighting and repeating samples agree
-            factors = np.divide(present.sum() / np.count_nonzero(present), present, where=present > 0, out=present * 0)
-        else:
-            factors = compute_class_weight(self.class_weight, classes=self.classes_, y=self.classes_[codes])
-        weighted: Array = mass * factors[codes]
-        if weighted.min() < 0.0 or np.count_nonzero(np.bincount(codes, weights=weighted)) < 2:
-            raise ValueError(
-                f"class_weight is expected to give weights >= 0 and a positive one to at least 2 classes, "
-                f"got {self.class_weight!r}."
-            )
-        return weighted
 
     def _warn_of_collapse(self, problems: list[Problem], solutions: list[Solution]) -> None:
         for problem, solution in zip(problems, solutions, strict=True):
@@ -427,10 +403,10 @@ class ATkRegressor(RegressorMixin, _LinearATk):
         -------
         self : ATkRegressor
         """
-        with _keeping_fitted_state(self):
+        with keeping_fitted_state(self):
             X, y = self._validate(X, y, y_numeric=True)
             progress = FitProgress(self, X, y, sample_weight)
-            mass = _check_mass(sample_weight, y.size)
+            mass = check_mass(sample_weight, y.size)
             problem = self._problem(X, np.asarray(y, dtype=np.float64), mass)
             solution = solve_linear(
                 problem,
@@ -449,66 +425,9 @@ class ATkRegressor(RegressorMixin, _LinearATk):
         return _scores(self, X)
 
 
-def _check_mass(sample_weight: Any, n_samples: int) -> Array:
-    """Return the sample weights as a vector of numbers >= 0, or say what is wrong with them."""
-    if sample_weight is None:
-        return np.ones(n_samples)
-    mass = np.asarray(sample_weight, dtype=np.float64)
-    if mass.ndim == 0:
-        mass = np.full(n_samples, float(mass))
-    problem = None
-    if mass.shape != (n_samples,):
-        problem = f"an array of shape {mass.shape}; pass one weight per sample"
-    elif not np.isfinite(mass).all():
-        problem = "NaN or infinity; replace or drop these samples"
-    elif mass.min() < 0.0:
-        problem = f"a weight of {mass.min():g}; use 0 to leave a sample out"
-    elif mass.max() == 0.0:
-        problem = "all-zero weights; at least one sample needs a positive weight"
-    if problem is not None:
-        raise ValueError(f"sample_weight is expected to be {n_samples} finite numbers >= 0, got {problem}.")
-    return mass
-
-
 def _scores(estimator: Any, X: Any) -> npt.NDArray[Any]:
     """Return ``X w + b`` of a fitted estimator."""
     check_is_fitted(estimator)
     X = validate_data(estimator, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
     scores: npt.NDArray[Any] = safe_sparse_dot(X, estimator.coef_.T) + estimator.intercept_
     return scores
-
-
-def _warn_unless_converged(problem: Problem, solution: Solution, tol: float) -> None:
-    """Say how far a fit got that did not reach its tolerance."""
-    if solution.stop_reason in (StopReason.CONVERGED, StopReason.CALLBACK):
-        return
-    remedy = "raise max_iter" if solution.stop_reason is StopReason.MAX_ITER else "raise tol"
-    warnings.warn(
-        f"The fit stopped after {solution.n_iter} steps because {solution.stop_reason}: the objective "
-        f"{solution.objective:.6g} is certified to within {solution.dual_gap:.1e} of the optimum, "
-        f"{tol * solution.objective:.1e} was asked for. To go on, {remedy}, standardise the features or lower "
-        f"C={problem.C:g}.",
-        ConvergenceWarning,
-        stacklevel=5,
-    )
-
-
-@contextmanager
-def _keeping_fitted_state(estimator: Any) -> Iterator[None]:
-    """Put the fitted attributes back as they were if the fit inside fails or is interrupted."""
-
-    def fitted() -> dict[str, Any]:
-        return {
-            name: value
-            for name, value in vars(estimator).items()
-            if name == "_solutions" or (name.endswith("_") and not name.startswith("_"))
-        }
-
-    before = fitted()
-    try:
-        yield
-    except BaseException:
-        for name in fitted():
-            delattr(estimator, name)
-        vars(estimator).update(before)
-        raise
