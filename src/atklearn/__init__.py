@@ -21,12 +21,15 @@ from atklearn.individual import (
 )
 from atklearn.linear import ATkClassifier, ATkRegressor
 from atklearn.objective import paper_C
+from atklearn.svm import ATkSVC, ATkSVR
 
 __version__ = "0.1.0"
 
 __all__ = [
     "ATkClassifier",
     "ATkRegressor",
+    "ATkSVC",
+    "ATkSVR",
     "AbsoluteError",
     "CollapseWarning",
     "Hinge",

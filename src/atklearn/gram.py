@@ -1,0 +1,106 @@
+"""A kernel machine's only contact with the data: products with the kernel matrix, and small blocks of it.
+
+The full matrix is never formed, except where the kernel comes as one ("precomputed") or a reduction asks for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+from sklearn.metrics.pairwise import pairwise_kernels
+from sklearn.utils import gen_batches
+
+from atklearn.design import Rows
+from atklearn.individual import Array
+
+__all__ = ["Gram", "Kernel", "KernelName"]
+
+KernelName: TypeAlias = str | Callable[..., Any]
+
+# Kernel values held at once while a product is formed: 32 MiB.
+_BLOCK = 1 << 22
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel function with its parameters.
+
+    ``name`` is "linear", "poly", "rbf", "sigmoid", "precomputed" or a function of two sets of samples; ``parameters``
+    holds ``gamma``, ``degree`` and ``coef0``, of which each kernel takes what it knows.
+    """
+
+    name: KernelName
+    parameters: dict[str, float] = field(default_factory=dict)
+
+    def __call__(self, X: Any, Y: Any) -> Array:
+        """Return the kernel values between the rows of X and those of Y, shape (n_X, n_Y)."""
+        if callable(self.name):
+            values = np.asarray(self.name(X, Y), dtype=np.float64)
+            if values.shape != (X.shape[0], Y.shape[0]):
+                raise ValueError(
+                    f"A kernel function is expected to return an array of shape {(X.shape[0], Y.shape[0])} for that "
+                    f"many samples, got {values.shape}; it receives both sets of samples at once."
+                )
+            return values
+        values = pairwise_kernels(X, Y, metric=self.name, filter_params=True, **self.parameters)
+        return np.asarray(values, dtype=np.float64)
+
+
+class Gram:
+    """The kernel matrix of a set of samples, or of the given rows of it, computed as needed.
+
+    Parameters
+    ----------
+    X : {ndarray, CSR matrix} of shape (n_rows, n_features)
+        The samples; for "precomputed" and for functions, the kernel matrix itself.
+    kernel : Kernel
+    """
+
+    def __init__(self, X: Any, kernel: Kernel) -> None:
+        self.X = X
+        self.kernel = kernel
+        self.n_rows = int(X.shape[0])
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether the matrix exists already."""
+        return self.kernel.name == "precomputed"
+
+    def take(self, rows: Rows) -> Gram:
+        """Return the kernel matrix of some of the samples."""
+        return Gram(self.X[np.ix_(rows, rows)] if self.is_stored else self.X[rows], self.kernel)
+
+    def block(self, rows: Rows) -> Array:
+        """Return the kernel values among the given rows."""
+        part = self.take(rows).X
+        return part if self.is_stored else self.kernel(part, part)
+
+    def full(self) -> Array:
+        """Return the whole matrix."""
+        matrix: Array = self.X if self.is_stored else self.kernel(self.X, self.X)
+        return matrix
+
+    def diagonal_mean(self) -> float:
+        """Return the mean of K(x, x) over (at most a thousand of) the rows: the scale of the kernel."""
+        rows = np.arange(0, self.n_rows, max(1, self.n_rows // 1000))
+        if self.is_stored:
+            return float(self.X[rows, rows].mean())
+        return float(np.mean([self.kernel(self.X[i : i + 1], self.X[i : i + 1])[0, 0] for i in rows[:1000]]))
+
+    def times(self, beta: Array) -> Array:
+        """Return K beta, shape (n_rows,), at the cost of the columns where beta is not zero."""
+        rows = np.flatnonzero(beta)
+        weights = beta[rows]
+        out = np.zeros(self.n_rows)
+        if rows.size == 0:
+            return out
+        if self.is_stored:
+            out[:] = self.X[:, rows] @ weights if rows.size < self.n_rows else self.X @ beta
+            return out
+        support = self.X[rows]
+        for batch in gen_batches(self.n_rows, max(1, _BLOCK // rows.size)):
+            out[batch] = self.kernel(self.X[batch], support) @ weights
+        return out
