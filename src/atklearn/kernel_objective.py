@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numba
 import numpy as np
 
 from atklearn.aggregate import ranked_loss
@@ -145,11 +146,24 @@ class KernelProblem:
         """Return a slope of AT_k in b, from the sign of each loss's change and its share of the top k."""
         losses = self.losses(residual)
         threshold = ranked_loss(losses, self.mass, self.k)
-        above, tied = losses > threshold, losses == threshold
-        falling = np.where(losses > 0.0, np.sign(residual), 0.0) * self.mass
-        left = self.k - float(self.mass[above].sum())
-        share = left / float(self.mass[tied].sum()) if tied.any() else 0.0
-        return -float(falling[above].sum() + share * falling[tied].sum()) / self.k
+        return float(_top_slope(residual, losses, self.mass, threshold, self.k))
+
+
+@numba.njit(cache=True)
+def _top_slope(residual, losses, mass, threshold, k):  # type: ignore[no-untyped-def]
+    """Return the slope in b of the mean of the top k; losses tied at the threshold share what is left of it."""
+    mass_above = mass_tied = slope_above = slope_tied = 0.0
+    for i in range(losses.size):
+        if losses[i] < threshold:
+            continue
+        slope = -mass[i] * np.sign(residual[i]) if losses[i] > 0.0 else 0.0
+        if losses[i] > threshold:
+            mass_above += mass[i]
+            slope_above += slope
+        else:
+            mass_tied += mass[i]
+            slope_tied += slope
+    return (slope_above + slope_tied * (k - mass_above) / mass_tied) / k
 
 
 def _bisect(is_right: Callable[[float], bool], low: float, high: float) -> float:

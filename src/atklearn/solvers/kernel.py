@@ -18,12 +18,12 @@ __all__ = ["KernelSolution", "largest_collapsing_k", "solve_kernel"]
 
 Report: TypeAlias = Callable[[int, float, float], None]
 
-# LIBSVM's own tolerances, tried in turn until the gap is reached: its default first.
-_LIBSVM_TOLERANCES = (1e-3, 1e-6, 1e-9)
+# LIBSVM's own tolerances, tried in turn where its default, 1e-3, does not reach the gap asked for.
+_STRICTER = (1e-6, 1e-9)
 # Up to this many free support vectors a polish costs next to nothing and is done whether or not `tol` needs it.
 _CHEAP = 500
-# Above this many, a polish would cost more than LIBSVM itself.
-_DEAR = 5000
+# Up to this many it is done if `tol` needs it and LIBSVM has been exact enough for it to take few rounds.
+_DEAR = 4000
 # LIBSVM takes very long over large C; as many iterations give a good enough estimate.
 _ESTIMATE_ITERATIONS = 100_000
 
@@ -66,7 +66,7 @@ class KernelSolution:
 def solve_kernel(
     problem: KernelProblem,
     *,
-    tol: float = 1e-4,
+    tol: float = 1e-3,
     max_iter: int = -1,
     cache_size: float = 200,
     verbose: bool = False,
@@ -93,28 +93,42 @@ def solve_kernel(
     KernelSolution
         With a certified duality gap, however LIBSVM stopped.
     """
-    call = LibsvmCall(_LIBSVM_TOLERANCES[0], max_iter, cache_size, verbose)
-    best = _certified(problem, reduce_to_libsvm(problem, call), tol)
-    for call.tol in (*_LIBSVM_TOLERANCES[1:], 0.0):
+    call = LibsvmCall(max_iter, cache_size, verbose)
+
+    def attempt(polish_up_to: int) -> KernelCertificate:
+        found = _certified(problem, reduce_to_libsvm(problem, call), tol, polish_up_to)
         if report is not None:
-            report(call.n_iter, best.objective, best.gap)
-        if call.tol == 0.0 or call.stopped_early or best.gap <= tol * best.objective:
+            report(call.n_iter, found.objective, found.gap)
+        return found
+
+    best = attempt(_CHEAP)
+    for call.tol in _STRICTER:
+        if call.stopped_early or best.gap <= tol * best.objective:
             break
-        again = _certified(problem, reduce_to_libsvm(problem, call), tol)
-        best = min(best, again, key=lambda certificate: certificate.gap)
+        best = _tighter(best, attempt(_DEAR))
     return _solution(problem, best, tol, call)
 
 
-def _certified(problem: KernelProblem, beta: Array, tol: float) -> KernelCertificate:
+def _certified(problem: KernelProblem, beta: Array, tol: float, polish_up_to: int) -> KernelCertificate:
     """Return what LIBSVM found with its certificate, polished where that is cheap or needed."""
-    found = problem.certify(problem.feasible(beta))
-    size = n_free(problem, found.beta)
-    if size > _DEAR or (size > _CHEAP and found.gap <= tol * found.objective):
-        return found
-    polished = polish(problem, found.beta, found.residual)
+    beta = problem.feasible(beta)
+    residual = problem.y - problem.gram.times(beta)
+    size = n_free(problem, beta)
+    if size > _CHEAP:
+        found = problem.certify(beta, residual)
+        if size > polish_up_to or found.gap <= tol * found.objective:
+            return found
+    polished = polish(problem, beta, residual)
     if polished is None:
-        return found
-    return min(found, problem.certify(*polished), key=lambda certificate: certificate.gap)
+        return problem.certify(beta, residual)
+    certificate = problem.certify(*polished)
+    if certificate.gap <= tol * certificate.objective:
+        return certificate
+    return _tighter(certificate, problem.certify(beta, residual))
+
+
+def _tighter(one: KernelCertificate, other: KernelCertificate) -> KernelCertificate:
+    return one if one.gap <= other.gap else other
 
 
 def _solution(problem: KernelProblem, best: KernelCertificate, tol: float, call: LibsvmCall) -> KernelSolution:

@@ -27,6 +27,8 @@ from atklearn.kernel_objective import KernelProblem
 __all__ = ["n_free", "polish"]
 
 _ROUNDS = 50
+# Multiplications the factorisations of one attempt may take: about a second.
+_WORK = 3e9
 # Coefficients this close to an end of their interval, relative to its length, are at that end.
 _SNAP = 1e-8
 # Added to the diagonal of the linear system, relative to the kernel, in the manner of a proximal point step: repeated
@@ -70,7 +72,8 @@ def polish(problem: KernelProblem, beta: Array, residual: Array) -> tuple[Array,
     floor = _dual(problem, _start(problem, beta, residual)) - 1e-9 * problem.C
     for cautious in (False, True):
         state = _start(problem, beta, residual)
-        rounds = _ROUNDS + (int(state.free.sum()) if cautious else 0)
+        size = int(np.count_nonzero(state.free))
+        rounds = min(_ROUNDS + cautious * size, 5 + int(_WORK / max(size, 1) ** 3))
         # the dual value cannot fall, except where the kernel is indefinite: then LIBSVM's point is the better one
         if _reaches_optimum(problem, state, cautious, rounds) and _dual(problem, state) >= floor:
             return state.beta, state.residual

@@ -35,7 +35,6 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC, NuSVC, NuSVR, OneClassSVM
 
-from atklearn.gram import Gram, Kernel
 from atklearn.individual import Array
 from atklearn.kernel_objective import KernelProblem
 
@@ -50,10 +49,10 @@ _SAMPLE = 2000
 class LibsvmCall:
     """How to call LIBSVM, and the iterations it took so far."""
 
-    tol: float
     max_iter: int
     cache_size: float
     verbose: bool
+    tol: float = 1e-3
     n_iter: int = 0
     stopped_early: bool = False
 
@@ -70,10 +69,10 @@ class LibsvmCall:
 
 def reduce_to_libsvm(problem: KernelProblem, call: LibsvmCall) -> Array:
     """Return the dual coefficients ``beta`` of the AT_k problem, shape (n_rows,), as exact as ``call.tol``."""
-    if problem.two_sided:
-        return _nu_svr(problem, call) if problem.intercept else _bias_free_svr(problem, call)
     if not problem.intercept:
-        return _bias_free_svc(problem, call)
+        return _bias_free(problem, call)
+    if problem.two_sided:
+        return _nu_svr(problem, call)
     if np.unique(problem.y).size == 1:  # the bias alone does it
         return np.zeros(problem.n_rows)
     return _svc_or_nu_svc(problem, call)
@@ -97,11 +96,11 @@ def _is_probably_slack(problem: KernelProblem, call: LibsvmCall) -> bool:
     n = problem.n_rows
     if n < _LARGE:
         return False
-    rows = np.sort(np.random.default_rng(0).choice(n, min(n // 8, _SAMPLE), replace=False))
+    rows = np.sort(np.random.default_rng(0).choice(n, min(n // 10, _SAMPLE), replace=False))
     thinned = problem.take(rows)
     if np.unique(thinned.y).size == 1:
         return False
-    sketch = LibsvmCall(call.tol, call.max_iter, call.cache_size, False)
+    sketch = LibsvmCall(call.max_iter, call.cache_size, False)
     return float(np.abs(_svc(thinned, sketch)).sum()) < problem.C
 
 
@@ -123,9 +122,9 @@ def _nu_svc(problem: KernelProblem, call: LibsvmCall) -> Array:
             raise
         # f = 0 is optimal, and to have margin one LIBSVM divides by zero: a little ridge gives it something to scale
         ridge = 1e-9 * max(problem.gram.diagonal_mean(), 1e-300)
-        gram = Gram(problem.gram.full() + ridge * np.eye(problem.n_rows), Kernel("precomputed"))
-        machine.set_params(kernel="precomputed")
-        call.fit(machine, gram.X, problem.y, problem.mass)
+        matrix = problem.gram.fill(np.empty((problem.n_rows, problem.n_rows)))
+        matrix.flat[:: problem.n_rows + 1] += ridge
+        call.fit(machine.set_params(kernel="precomputed"), matrix, problem.y, problem.mass)
     return _coefficients(problem, machine)
 
 
@@ -142,36 +141,34 @@ def _nu_svr(problem: KernelProblem, call: LibsvmCall) -> Array:
     return _coefficients(problem, call.fit(machine, problem.gram.X, problem.y, problem.mass))
 
 
-def _bias_free_svc(problem: KernelProblem, call: LibsvmCall) -> Array:
-    """Return the bias-free classifier's coefficients."""
-    Q = problem.gram.full() * problem.y * problem.y[:, None]
-    return problem.y * _with_slack_row(problem, Q, np.ones(problem.n_rows), problem.mass, call.tol, call)
+def _bias_free(problem: KernelProblem, call: LibsvmCall) -> Array:
+    """Return the coefficients without a bias, by the one-class machine of the module's last formula.
 
-
-def _bias_free_svr(problem: KernelProblem, call: LibsvmCall) -> Array:
-    """Return the bias-free regression's coefficients: those that pull up minus those that push down."""
-    signs = np.repeat([1.0, -1.0], problem.n_rows)
-    Q = np.tile(problem.gram.full(), (2, 2)) * signs * signs[:, None]
-    tol = call.tol * _spread(problem.y)
-    alpha = _with_slack_row(problem, Q, signs * np.tile(problem.y, 2), np.tile(problem.mass, 2), tol, call)
-    return alpha[: problem.n_rows] - alpha[problem.n_rows :]
-
-
-def _with_slack_row(problem: KernelProblem, Q: Array, p: Array, mass: Array, tol: float, call: LibsvmCall) -> Array:
-    """Return ``alpha = c a`` for the ``a`` of the module's last formula, by a one-class machine."""
+    A row pulls its prediction up or pushes it down: up or down by its label for the hinge loss, a copy of the row for
+    each for the absolute error.
+    """
+    n = problem.n_rows
+    signs = np.repeat([1.0, -1.0], n) if problem.two_sided else problem.y
+    copies = signs.size // n
     # The slack row comes first because LIBSVM starts by filling the first variables: at a = 0.
-    p = np.append(0.0, p)
+    p = np.append(0.0, signs * np.tile(problem.y, copies))
     matrix = np.zeros((p.size, p.size))
-    matrix[1:, 1:] = Q
-    matrix *= problem.c
+    problem.gram.fill(matrix[1 : n + 1, 1 : n + 1])
+    if copies == 2:
+        matrix[1 : n + 1, n + 1 :] = matrix[n + 1 :, 1 : n + 1] = matrix[1 : n + 1, 1 : n + 1]
+        matrix[n + 1 :, n + 1 :] = matrix[1 : n + 1, 1 : n + 1]
+    matrix[1:, 1:] *= problem.c * signs  # in place, here and below: the matrix is large
+    matrix[1:, 1:] *= signs[:, None]
     matrix -= (p / problem.k)[:, None]
     matrix -= p / problem.k
-    mass = np.append(problem.k, mass)
+    mass = np.append(problem.k, np.tile(problem.mass, copies))
+    tol = call.tol * (_spread(problem.y) if problem.two_sided else 1.0)
     machine = OneClassSVM(kernel="precomputed", nu=problem.k / mass.sum(), tol=tol)
     call.fit(machine, matrix, None, mass)
     a = np.zeros(p.size)
     a[machine.support_] = machine.dual_coef_.ravel()
-    return problem.c * a[1:]
+    beta: Array = problem.c * (signs * a[1:]).reshape(copies, n).sum(axis=0)
+    return beta
 
 
 def _interruptibly(work: Callable[[], Any]) -> None:
