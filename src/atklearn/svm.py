@@ -295,7 +295,7 @@ class ATkSVC(ClassifierMixin, _KernelATk):
             gram = self._gram(X, weight, mass > 0.0)
             positives = range(1, 2) if self.classes_.size == 2 else range(self.classes_.size)
             solved = [
-                self._solve(gram, np.where(codes == code, 1.0, -1.0), mass, f"class {self.classes_[code]!r}")
+                self._solve(gram, np.where(codes == code, 1.0, -1.0), mass, f"class {self.classes_[code]}")
                 for code in positives
             ]
             self._publish(X, solved, mass)

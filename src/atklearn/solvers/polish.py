@@ -210,4 +210,8 @@ def _release(problem: KernelProblem, state: _State, b: float, lam: float) -> boo
         state.free |= wrong
         return True
     state.refinements += 1
-    return state.refinements <= _REFINEMENTS and bool(np.abs(excess[state.free]).max(initial=0.0) > state.rounding)
+    lacking = abs(float(state.beta.sum())) if problem.intercept else 0.0
+    if state.sum_is_active:
+        lacking = max(lacking, abs(problem.C - float(np.abs(state.beta).sum())))
+    inexact = np.abs(excess[state.free]).max(initial=0.0) > state.rounding or lacking > _ROUNDING * problem.C
+    return state.refinements <= _REFINEMENTS and bool(inexact)

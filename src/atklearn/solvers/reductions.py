@@ -120,8 +120,9 @@ def _nu_svc(problem: KernelProblem, call: LibsvmCall) -> Array:
     except ValueError:
         if np.isfinite(np.asarray(_coefficients(problem, machine))).all():
             raise
-        # f = 0 is optimal, and to have margin one LIBSVM divides by zero: a little ridge gives it something to scale
-        ridge = 1e-9 * max(problem.gram.diagonal_mean(), 1e-300)
+        # f = 0 is optimal, and to have margin one LIBSVM divides by zero. A ridge gives it something to scale, just
+        # large enough to count in the single precision of its kernel values.
+        ridge = 1e-5 * max(problem.gram.diagonal_mean(), 1e-300)
         matrix = problem.gram.fill(np.empty((problem.n_rows, problem.n_rows)))
         matrix.flat[:: problem.n_rows + 1] += ridge
         call.fit(machine.set_params(kernel="precomputed"), matrix, problem.y, problem.mass)
