@@ -62,7 +62,10 @@ def libsvm_alone(model: Any, X: Any, y: Any) -> tuple[str, Callable[[], Any]]:
 
 
 def one_class(X: Any, y: Any, gamma: float, nu: float) -> Any:
-    return OneClassSVM(kernel="precomputed", nu=nu).fit(rbf_kernel(X, gamma=gamma) * y * y[:, None])
+    Q = rbf_kernel(X, gamma=gamma)
+    Q *= y
+    Q *= y[:, None]
+    return OneClassSVM(kernel="precomputed", nu=nu).fit(Q)
 
 
 def main(sizes: tuple[int, ...]) -> None:

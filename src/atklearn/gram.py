@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.utils import gen_batches
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
@@ -45,16 +46,13 @@ class Kernel:
                     f"many samples, got {values.shape}; it receives both sets of samples at once."
                 )
             return values
+        if self.name == "rbf":
+            exponents = _negative_squares(X, Y, self.parameters["gamma"])
+            return np.exp(np.minimum(exponents, 0.0, out=exponents), out=exponents)
         products = np.ascontiguousarray(safe_sparse_dot(X, Y.T, dense_output=True), dtype=np.float64)
         if self.name == "linear":
             return products
-        gamma = self.parameters["gamma"]
-        if self.name == "rbf":  # exp(-gamma |x - y|^2); in place, as these passes are what prediction waits for
-            products *= 2.0 * gamma
-            products -= gamma * row_norms(X, squared=True)[:, None]
-            products -= gamma * row_norms(Y, squared=True)
-            return np.exp(np.minimum(products, 0.0, out=products), out=products)
-        products *= gamma
+        products *= self.parameters["gamma"]
         products += self.parameters["coef0"]
         if self.name == "sigmoid":
             return np.tanh(products, out=products)
@@ -121,3 +119,16 @@ class Gram:
             return self.kernel.product(self.X, self.X[rows], beta[rows])
         products: Array = self.X @ beta if 2 * rows.size > self.n_rows else self.X[:, rows] @ beta[rows]
         return products
+
+
+def _negative_squares(X: Any, Y: Any, gamma: float) -> Array:
+    """Return ``-gamma |x - y|^2 = 2 gamma x.y - gamma |x|^2 - gamma |y|^2`` for all pairs."""
+    of_x, of_y = -gamma * row_norms(X, squared=True), -gamma * row_norms(Y, squared=True)
+    if sp.issparse(X):
+        exponents = np.asarray(safe_sparse_dot(X, (2.0 * gamma) * Y.T, dense_output=True))
+        exponents += of_x[:, None]
+        exponents += of_y
+    else:  # all three terms in one product: passes over the result are what predictions wait for
+        left = np.column_stack([X, of_x, np.ones_like(of_x)])
+        exponents = left @ np.column_stack([(2.0 * gamma) * Y, np.ones_like(of_y), of_y]).T
+    return np.ascontiguousarray(exponents, dtype=np.float64)

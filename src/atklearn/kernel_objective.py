@@ -145,7 +145,8 @@ class KernelProblem:
     def _slope(self, residual: Array) -> float:
         """Return a slope of AT_k in b, from the sign of each loss's change and its share of the top k."""
         losses = self.losses(residual)
-        threshold = ranked_loss(losses, self.mass, self.k)
+        few = float(self.mass[losses > 0.0].sum()) < self.k  # fewer losses than k: no need to select
+        threshold = 0.0 if few else ranked_loss(losses, self.mass, self.k)
         return float(_top_slope(residual, losses, self.mass, threshold, self.k))
 
 

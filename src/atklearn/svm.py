@@ -232,7 +232,7 @@ class ATkSVC(ClassifierMixin, _KernelATk):
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> model = ATkSVC(k=0.2).fit(scale(X), y)
     >>> round(model.score(scale(X), y), 2), bool(model.dual_gap_ <= 1e-3 * model.objective_)
-    (0.98, True)
+    (0.99, True)
     """
 
     _two_sided = False
