@@ -124,7 +124,7 @@ class Gram:
 def _negative_squares(X: Any, Y: Any, gamma: float) -> Array:
     """Return ``-gamma |x - y|^2 = 2 gamma x.y - gamma |x|^2 - gamma |y|^2`` for all pairs."""
     of_x, of_y = -gamma * row_norms(X, squared=True), -gamma * row_norms(Y, squared=True)
-    if sp.issparse(X):
+    if sp.issparse(X) or sp.issparse(Y):
         exponents = np.asarray(safe_sparse_dot(X, (2.0 * gamma) * Y.T, dense_output=True))
         exponents += of_x[:, None]
         exponents += of_y

@@ -84,7 +84,8 @@ def _svc_or_nu_svc(problem: KernelProblem, call: LibsvmCall) -> Array:
     always_slack = problem.k >= 2.0 * smaller * (1.0 - 1e-9)  # sum(beta) = 0 keeps sum(|beta|) <= 2 c smaller
     if always_slack:
         return _svc(problem, call)
-    if _is_probably_slack(problem, call):
+    nearly_always = problem.k >= 1.7 * smaller
+    if nearly_always or _is_probably_slack(problem, call):
         beta = _svc(problem, call)
         return beta if np.abs(beta).sum() <= problem.C else _scaled(problem, _nu_svc(problem, call))
     beta = _nu_svc(problem, call)
