@@ -440,6 +440,12 @@ class TestCertificate:
             assert np.argmin(np.round(values, 12)) <= 50
             assert values[50] <= min(values) + 1e-12
 
+    def test_middle_of_many_best_intercepts(self):
+        """Both samples at their caps leave b an interval: swapping the classes has to mirror the answer."""
+        scores = ATkSVC(k=1.0, C=0.01, gamma=1.0).fit([[0.0], [1.0]], [-1, 1]).decision_function([[0.0], [1.0]])
+        assert_allclose(scores[0], -scores[1])
+        assert scores[1] > 0.0
+
 
 class TestCollapse:
     """Too small a k makes f = 0 optimal: the same zero as the linear estimators', with the k that it takes."""
