@@ -24,6 +24,7 @@ from atklearn.linear import ATkClassifier, ATkRegressor
 from atklearn.objective import paper_C
 from atklearn.solvers.sgd import SGD
 from atklearn.streaming import SGDATkClassifier, SGDATkRegressor
+from atklearn.svm import ATkSVC, ATkSVR
 
 __version__ = "0.1.0"
 
@@ -31,6 +32,8 @@ __all__ = [
     "SGD",
     "ATkClassifier",
     "ATkRegressor",
+    "ATkSVC",
+    "ATkSVR",
     "AbsoluteError",
     "CollapseWarning",
     "Hinge",
