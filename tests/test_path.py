@@ -64,7 +64,7 @@ def test_a_useless_prediction_is_dropped_for_a_cold_start(monkeypatch):
 class TestPublicFunction:
     def test_is_the_estimator_for_every_cell(self, two_classes):
         X, y = two_classes
-        ks, Cs = [30, 0.6, 1.0], [1.0, 50.0]
+        ks, Cs = [100, 0.8, 1.0], [1.0, 50.0]
         path = atk_path(X, y, ks=ks, Cs=Cs, tol=1e-9)
         for i, k in enumerate(ks):
             for j, C in enumerate(Cs):
@@ -73,7 +73,7 @@ class TestPublicFunction:
                 assert_allclose(path.scores(X)[i, j, 0], model.decision_function(X), atol=1e-3)
                 assert_allclose(path.objectives[i, j, 0], model.objective_, rtol=1e-8)
         assert (path.dual_gaps <= 1e-9 * path.objectives).all()
-        assert_allclose(path.ks, [30.0, 90.0, 150.0])
+        assert_allclose(path.ks, [100.0, 120.0, 150.0])
 
     def test_regression_and_sparse_features(self):
         rng = np.random.default_rng(0)

@@ -9,7 +9,9 @@ from atklearn.aggregate import (
     ranked_range,
     top_k,
 )
+from atklearn.blocks import RowBlocks
 from atklearn.collapse import CollapseWarning
+from atklearn.display import KCurveDisplay
 from atklearn.individual import (
     AbsoluteError,
     Hinge,
@@ -23,22 +25,32 @@ from atklearn.linear import ATkClassifier, ATkRegressor
 from atklearn.objective import paper_C
 from atklearn.path import ATkPath, atk_path
 from atklearn.selection import ATkClassifierCV, ATkRegressorCV
+from atklearn.solvers.sgd import SGD
+from atklearn.streaming import SGDATkClassifier, SGDATkRegressor
+from atklearn.svm import ATkSVC, ATkSVR
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "SGD",
     "ATkClassifier",
     "ATkClassifierCV",
     "ATkPath",
     "ATkRegressor",
     "ATkRegressorCV",
+    "ATkSVC",
+    "ATkSVR",
     "AbsoluteError",
     "CollapseWarning",
     "Hinge",
     "Huber",
     "IndividualLoss",
+    "KCurveDisplay",
     "LogLoss",
     "RankedRange",
+    "RowBlocks",
+    "SGDATkClassifier",
+    "SGDATkRegressor",
     "SquaredError",
     "SquaredHinge",
     "atk_path",

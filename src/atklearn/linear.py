@@ -3,32 +3,30 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, _fit_context
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.base import BaseEstimator, RegressorMixin, _fit_context
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.class_weight import compute_class_weight
-from sklearn.utils.extmath import safe_sparse_dot
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
 from atklearn.aggregate import resolve_k
 from atklearn.callbacks import CallbackSupportMixin, FitProgress
 from atklearn.collapse import CollapseWarning, largest_collapsing_k
 from atklearn.design import make_design
-from atklearn.individual import Array, IndividualLoss, LogLoss, Task, resolve_individual_loss
+from atklearn.fitting import check_mass, class_mass, keeping_fitted_state, warn_unless_converged
+from atklearn.individual import Array, IndividualLoss, Task, resolve_individual_loss
+from atklearn.linear_base import LinearClassifierMixin, linear_scores
 from atklearn.objective import InterceptKind, Problem
-from atklearn.solution import Solution, StopReason
+from atklearn.solution import Solution
 from atklearn.solvers.linear import solve_linear
+from atklearn.solvers.sgd import SGD, solve_sgd
 
 __all__ = ["ATkClassifier", "ATkRegressor"]
 
@@ -43,6 +41,7 @@ class _LinearATk(CallbackSupportMixin, BaseEstimator):
         "C": [Interval(Real, 0.0, None, closed="neither")],
         "fit_intercept": ["boolean"],
         "penalize_intercept": ["boolean"],
+        "solver": [StrOptions({"exact", "sgd"}), SGD],
         "tol": [Interval(Real, 0.0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "warm_start": ["boolean"],
@@ -108,18 +107,18 @@ class _LinearATk(CallbackSupportMixin, BaseEstimator):
         if self.warm_start:
             self._solutions = solutions
         for problem, solution in zip(problems, solutions, strict=True):
-            _warn_unless_converged(problem, solution, self.tol)
+            warn_unless_converged(solution, self.tol, f"standardise the features or lower C={problem.C:g}")
 
 
-class ATkClassifier(ClassifierMixin, _LinearATk):
+class ATkClassifier(LinearClassifierMixin, _LinearATk):
     r"""Linear classifier that minimises the average of the k largest losses.
 
     .. math:: \min_{w, b} \; \mathrm{AT}_k\big(\ell(y_i (x_i \cdot w + b))\big) + \frac{\lVert w \rVert^2}{2 C}
 
     ``k`` spans the maximum loss (k = 1) and the average loss (k = 1.0, that is k = n). In between, samples that are
     classified well enough to leave the top k no longer count, and rare, hard groups are not sacrificed to easy ones.
-    The solver is exact: ``dual_gap_`` certifies how far ``objective_`` can be from the optimum. With more than two
-    classes, one classifier is fitted per class against the rest.
+    The default solver is exact: ``dual_gap_`` certifies how far ``objective_`` can be from the optimum. With more than
+    two classes, one classifier is fitted per class against the rest.
 
     Parameters
     ----------
@@ -137,10 +136,13 @@ class ATkClassifier(ClassifierMixin, _LinearATk):
         Whether the intercept is penalised like a weight, as in the paper's homogenised form.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, multiplied with ``sample_weight``.
+    solver : {"exact", "sgd"} or SGD, default="exact"
+        "exact" is a proximal Newton method. "sgd" is the stochastic algorithm of the paper, certified all the same but
+        with a ``tol`` of about 0.01 in reach rather than 1e-6; :class:`atklearn.SGD` sets how it steps.
     tol : float, default=1e-6
         The duality gap allowed, relative to the objective.
     max_iter : int, default=1000
-        The number of Newton steps allowed.
+        The number of Newton steps allowed, or of passes over the data for "sgd".
     warm_start : bool, default=False
         Whether to start from the previous solution.
     verbose : int, default=0
@@ -197,6 +199,7 @@ class ATkClassifier(ClassifierMixin, _LinearATk):
         fit_intercept: bool = True,
         penalize_intercept: bool = False,
         class_weight: dict[Any, float] | str | None = None,
+        solver: str | SGD = "exact",
         tol: float = 1e-6,
         max_iter: int = 1000,
         warm_start: bool = False,
@@ -208,6 +211,7 @@ class ATkClassifier(ClassifierMixin, _LinearATk):
         self.fit_intercept = fit_intercept
         self.penalize_intercept = penalize_intercept
         self.class_weight = class_weight
+        self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
         self.warm_start = warm_start
@@ -228,14 +232,15 @@ class ATkClassifier(ClassifierMixin, _LinearATk):
         -------
         self : ATkClassifier
         """
-        with _keeping_fitted_state(self):
+        with keeping_fitted_state(self):
             X, y = self._validate(X, y)
             check_classification_targets(y)
             progress = FitProgress(self, X, y, sample_weight)
             problems, mass = self._problems(X, y, sample_weight)
             positives = self.classes_[-len(problems) :]
+            solve = _solver(self.solver)
             solutions = [
-                solve_linear(
+                solve(
                     problem,
                     tol=self.tol,
                     max_iter=self.max_iter,
@@ -249,71 +254,17 @@ class ATkClassifier(ClassifierMixin, _LinearATk):
             progress.finish()
         return self
 
-    def decision_function(self, X: Any) -> npt.NDArray[Any]:
-        """Return the scores ``x . w + b``, shape (n_samples,) for two classes, else (n_samples, n_classes)."""
-        scores = _scores(self, X)
-        return scores[:, 0] if scores.shape[1] == 1 else scores
-
-    def predict(self, X: Any) -> npt.NDArray[Any]:
-        """Return the predicted class labels, shape (n_samples,)."""
-        scores = self.decision_function(X)
-        codes = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
-        labels: npt.NDArray[Any] = self.classes_[codes]
-        return labels
-
-    @available_if(lambda self: self.loss == "log_loss" or isinstance(self.loss, LogLoss))
-    def predict_proba(self, X: Any) -> npt.NDArray[Any]:
-        """Return the logistic function of the scores, shape (n_samples, n_classes); mind the note on calibration."""
-        positive = expit(_scores(self, X))
-        if positive.shape[1] == 1:
-            return np.hstack([1.0 - positive, positive])
-        total = positive.sum(axis=1, keepdims=True)
-        # a sample that every class rejects without a trace left belongs to all alike
-        shares: npt.NDArray[Any] = np.where(
-            total > 0.0, positive / np.where(total > 0.0, total, 1.0), 1.0 / positive.shape[1]
-        )
-        return shares
-
-    @available_if(lambda self: self.loss == "log_loss" or isinstance(self.loss, LogLoss))
-    def predict_log_proba(self, X: Any) -> npt.NDArray[Any]:
-        """Return the logarithm of :meth:`predict_proba`."""
-        with np.errstate(divide="ignore"):
-            logarithms: npt.NDArray[Any] = np.log(self.predict_proba(X))
-        return logarithms
-
     def _problems(self, X: Any, y: Any, sample_weight: Any) -> tuple[list[Problem], Array]:
         """Return one problem for two classes, else one per class against the rest, and the mass of the samples."""
         self.classes_, codes = np.unique(y, return_inverse=True)
-        mass = self._class_mass(codes, _check_mass(sample_weight, y.size))
+        mass = class_mass(self, codes, check_mass(sample_weight, y.size))
         positives = range(1, 2) if self.classes_.size == 2 else range(self.classes_.size)
         return [self._problem(X, np.where(codes == code, 1.0, -1.0), mass) for code in positives], mass
 
-    def _class_mass(self, codes: npt.NDArray[np.intp], mass: Array) -> Array:
-        """Return sample weights times class weights, and make sure that two classes have any."""
-        present = np.bincount(codes, weights=mass, minlength=self.classes_.size)
-        if np.count_nonzero(present) < 2:
-            raise ValueError(
-                "ATkClassifier expects samples of at least 2 classes with positive weight, got "
-                f"{self.classes_.size} class(es) in y, {np.count_nonzero(present)} of them with weight; "
-                "check y and sample_weight."
-            )
-        if self.class_weight is None:
-            return mass
-        if self.class_weight == "balanced":  # by weight, so that weighting and repeating samples agree
-            factors = np.divide(present.sum() / np.count_nonzero(present), present, where=present > 0, out=present * 0)
-        else:
-            factors = compute_class_weight(self.class_weight, classes=self.classes_, y=self.classes_[codes])
-        weighted: Array = mass * factors[codes]
-        if weighted.min() < 0.0 or np.count_nonzero(np.bincount(codes, weights=weighted)) < 2:
-            raise ValueError(
-                f"class_weight is expected to give weights >= 0 and a positive one to at least 2 classes, "
-                f"got {self.class_weight!r}."
-            )
-        return weighted
-
     def _warn_of_collapse(self, problems: list[Problem], solutions: list[Solution]) -> None:
         for problem, solution in zip(problems, solutions, strict=True):
-            if solution.coef.any():
+            at_zero = float(problem.loss(np.zeros(1), np.ones(1))[0])
+            if solution.objective < at_zero * (1.0 - 1e-14):
                 continue
             total = problem.mass.sum()
             limit = largest_collapsing_k(problem)
@@ -354,10 +305,13 @@ class ATkRegressor(RegressorMixin, _LinearATk):
     fit_intercept : bool, default=True
     penalize_intercept : bool, default=False
         Whether the intercept is penalised like a weight, as in the paper's homogenised form.
+    solver : {"exact", "sgd"} or SGD, default="exact"
+        "exact" is a proximal Newton method. "sgd" is the stochastic algorithm of the paper, certified all the same but
+        with a ``tol`` of about 0.01 in reach rather than 1e-6; :class:`atklearn.SGD` sets how it steps.
     tol : float, default=1e-6
         The duality gap allowed, relative to the objective.
     max_iter : int, default=1000
-        The number of Newton steps allowed.
+        The number of Newton steps allowed, or of passes over the data for "sgd".
     warm_start : bool, default=False
         Whether to start from the previous solution.
     verbose : int, default=0
@@ -404,6 +358,7 @@ class ATkRegressor(RegressorMixin, _LinearATk):
         C: float = 100.0,
         fit_intercept: bool = True,
         penalize_intercept: bool = False,
+        solver: str | SGD = "exact",
         tol: float = 1e-6,
         max_iter: int = 1000,
         warm_start: bool = False,
@@ -414,6 +369,7 @@ class ATkRegressor(RegressorMixin, _LinearATk):
         self.C = C
         self.fit_intercept = fit_intercept
         self.penalize_intercept = penalize_intercept
+        self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
         self.warm_start = warm_start
@@ -434,11 +390,12 @@ class ATkRegressor(RegressorMixin, _LinearATk):
         -------
         self : ATkRegressor
         """
-        with _keeping_fitted_state(self):
+        with keeping_fitted_state(self):
             X, y = self._validate(X, y, y_numeric=True)
             progress = FitProgress(self, X, y, sample_weight)
             problems, mass = self._problems(X, y, sample_weight)
-            solution = solve_linear(
+            solve = _solver(self.solver)
+            solution = solve(
                 problems[0],
                 tol=self.tol,
                 max_iter=self.max_iter,
@@ -452,74 +409,16 @@ class ATkRegressor(RegressorMixin, _LinearATk):
 
     def _problems(self, X: Any, y: Any, sample_weight: Any) -> tuple[list[Problem], Array]:
         """Return the problem, as a list of one, and the mass of the samples."""
-        mass = _check_mass(sample_weight, y.size)
+        mass = check_mass(sample_weight, y.size)
         return [self._problem(X, np.asarray(y, dtype=np.float64), mass)], mass
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Return the predictions ``x . w + b``, shape (n_samples,)."""
-        return _scores(self, X)
+        return linear_scores(self, X)
 
 
-def _check_mass(sample_weight: Any, n_samples: int) -> Array:
-    """Return the sample weights as a vector of numbers >= 0, or say what is wrong with them."""
-    if sample_weight is None:
-        return np.ones(n_samples)
-    mass = np.asarray(sample_weight, dtype=np.float64)
-    if mass.ndim == 0:
-        mass = np.full(n_samples, float(mass))
-    problem = None
-    if mass.shape != (n_samples,):
-        problem = f"an array of shape {mass.shape}; pass one weight per sample"
-    elif not np.isfinite(mass).all():
-        problem = "NaN or infinity; replace or drop these samples"
-    elif mass.min() < 0.0:
-        problem = f"a weight of {mass.min():g}; use 0 to leave a sample out"
-    elif mass.max() == 0.0:
-        problem = "all-zero weights; at least one sample needs a positive weight"
-    if problem is not None:
-        raise ValueError(f"sample_weight is expected to be {n_samples} finite numbers >= 0, got {problem}.")
-    return mass
-
-
-def _scores(estimator: Any, X: Any) -> npt.NDArray[Any]:
-    """Return ``X w + b`` of a fitted estimator."""
-    check_is_fitted(estimator)
-    X = validate_data(estimator, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
-    scores: npt.NDArray[Any] = safe_sparse_dot(X, estimator.coef_.T) + estimator.intercept_
-    return scores
-
-
-def _warn_unless_converged(problem: Problem, solution: Solution, tol: float) -> None:
-    """Say how far a fit got that did not reach its tolerance."""
-    if solution.stop_reason in (StopReason.CONVERGED, StopReason.CALLBACK):
-        return
-    remedy = "raise max_iter" if solution.stop_reason is StopReason.MAX_ITER else "raise tol"
-    warnings.warn(
-        f"The fit stopped after {solution.n_iter} steps because {solution.stop_reason}: the objective "
-        f"{solution.objective:.6g} is certified to within {solution.dual_gap:.1e} of the optimum, "
-        f"{tol * solution.objective:.1e} was asked for. To go on, {remedy}, standardise the features or lower "
-        f"C={problem.C:g}.",
-        ConvergenceWarning,
-        stacklevel=5,
-    )
-
-
-@contextmanager
-def _keeping_fitted_state(estimator: Any) -> Iterator[None]:
-    """Put the fitted attributes back as they were if the fit inside fails or is interrupted."""
-
-    def fitted() -> dict[str, Any]:
-        return {
-            name: value
-            for name, value in vars(estimator).items()
-            if name == "_solutions" or (name.endswith("_") and not name.startswith("_"))
-        }
-
-    before = fitted()
-    try:
-        yield
-    except BaseException:
-        for name in fitted():
-            delattr(estimator, name)
-        vars(estimator).update(before)
-        raise
+def _solver(solver: str | SGD) -> Callable[..., Solution]:
+    """Return the function that solves a problem the way asked for."""
+    if isinstance(solver, SGD):
+        return partial(solve_sgd, settings=solver)
+    return solve_linear if solver == "exact" else solve_sgd

@@ -113,7 +113,7 @@ def atk_path(
         raise ValueError(
             f"class_weight is for classification, got {class_weight!r} with loss {loss!r}; use sample_weight."
         )
-    options = {"fit_intercept": fit_intercept, "penalize_intercept": penalize_intercept}
+    options: dict[str, Any] = {"fit_intercept": fit_intercept, "penalize_intercept": penalize_intercept}
     estimator: ATkClassifier | ATkRegressor
     if task == "regression":
         estimator = ATkRegressor(loss, k=1.0, **options)

@@ -22,6 +22,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from atklearn.aggregate import resolve_k
 from atklearn.callbacks import CallbackSupportMixin, FitProgress
 from atklearn.choosing import calibration_share, choose_best, choose_one_standard_error, default_Cs, default_ks
+from atklearn.fitting import check_mass
 from atklearn.folds import Fold, Split, cv_results
 from atklearn.individual import Array, IndividualLoss
 from atklearn.linear import ATkClassifier, ATkRegressor
@@ -65,7 +66,10 @@ class _LinearATkCV(CallbackSupportMixin, BaseEstimator):
             if name not in ("n_features_in_", "feature_names_in_"):
                 delattr(self, name)
         progress = FitProgress(self, X, y, sample_weight)
+        if sample_weight is not None:
+            sample_weight = check_mass(sample_weight, y.size)
         self._make_grids(template, X, y, sample_weight)
+        self.n_samples_ = int(y.size)
         splits = self._splits(X, y)
         scores = np.full((len(splits), self.ks_.size, self.Cs_.size), np.nan)
         try:
@@ -221,6 +225,8 @@ class ATkClassifierCV(ClassifierMixin, _LinearATkCV):
         Of the choice, which need not be the cell of rank 1.
     ks_, Cs_ : ndarray
         The grids, k as fractions.
+    n_samples_ : int
+        Of the fit.
     calibration_bound_ : float
         The fraction k/n at or below which the classifier collapses on these data.
     classes_, coef_, intercept_, threshold_, dual_gap_, objective_, n_iter_
@@ -373,6 +379,8 @@ class ATkRegressorCV(RegressorMixin, _LinearATkCV):
         Of the choice, which need not be the cell of rank 1.
     ks_, Cs_ : ndarray
         The grids, k as fractions.
+    n_samples_ : int
+        Of the fit.
     coef_, intercept_, threshold_, dual_gap_, objective_, n_iter_
         Of the final fit.
 
@@ -452,8 +460,15 @@ class ATkRegressorCV(RegressorMixin, _LinearATkCV):
 
 def _validate(estimator: Any, X: Any, y: Any, **check: Any) -> tuple[Any, Any]:
     """Return X as C-ordered array or CSR, and y, both checked."""
-    dtypes = [np.float64, np.float32]
     X, y = validate_data(
-        estimator, X, y, accept_sparse="csr", dtype=dtypes, order="C", accept_large_sparse=False, **check
+        estimator,
+        X,
+        y,
+        accept_sparse="csr",
+        dtype=[np.float64, np.float32],
+        order="C",
+        accept_large_sparse=False,
+        ensure_min_samples=2,
+        **check,
     )
     return X, y

@@ -40,7 +40,7 @@ class Solution:
     smoothing : float
         The smoothing the solver ended with: where a warm start begins.
     n_iter : int
-        Newton steps taken.
+        Newton steps or passes over the data taken.
     stop_reason : StopReason
     """
 

@@ -26,7 +26,7 @@ from atklearn.solvers.smoothing import Point
 Solve: TypeAlias = Callable[[Array], Array]
 
 # Up to this many columns the Hessian is formed and factored; beyond, conjugate gradients need only products with X.
-_DENSE_COLUMNS = 2000
+_DENSE_COLUMNS = 600
 # Above this many columns a sampled Hessian is too rough to step with, and preconditions conjugate gradients instead.
 _SAMPLED_COLUMNS = 300
 # Neighbouring rows drawn together when the Hessian is sampled.

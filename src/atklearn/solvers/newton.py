@@ -42,10 +42,9 @@ class ProximalNewton:
         self.problem = problem
         self.z = start
         self.centre = density_start(problem.two_sided, problem.u) if density is None else density
-        # The Hessian sample is drawn afresh each step but the same way each run.
         self.damping = _DAMPING[0]
         self.system: NewtonSystem | None = None  # as long as it holds
-        self.rng = np.random.default_rng(0)
+        self.rng = np.random.default_rng(0)  # the Hessian sample is drawn afresh each step but the same way each run
         self.point, self.trial = Point(problem.n_rows), Point(problem.n_rows)
         self.point.f[:] = problem.design.predict(start) if start.any() else 0.0
         self.drift = 0.0  # how far rounding can have moved f from X z
@@ -134,6 +133,9 @@ class ProximalNewton:
         direction = self.system.solve(-self.gradient)
         f_direction = problem.design.predict(direction)
         t = self._line_search(direction, f_direction)
+        if t == 0.0:
+            self.system = None
+            return False
         self.drift += 1e-15 * (np.abs(point.f).max() + t * np.abs(f_direction).max())
         if t == 1.0:
             self.damping = max(1e-3 * self.damping, _DAMPING[0])
@@ -147,7 +149,7 @@ class ProximalNewton:
         self._differentiate()
         if not (fresh and self.system.lasting and t == 1.0 and np.linalg.norm(self.gradient) < 0.1 * before):
             self.system = None
-        return t > 0.0
+        return True
 
     def _correct_intercept(self, curvature: float) -> None:
         """Take one more Newton step along the intercept: no pass over X, and the gap is linear in its derivative."""
@@ -158,13 +160,16 @@ class ProximalNewton:
         self.point.smooth(self.centre, self.problem.u, self.mu, self.problem.two_sided)
 
     def _line_search(self, direction: Array, f_direction: Array) -> float:
-        """Leave in ``self.trial`` the point where the slope of phi has halved; it is convex, so a bracket finds it."""
+        """Leave in ``self.trial`` a point where the slope of phi has halved; it is convex, so a bracket finds it.
+
+        Return its distance, or 0 if the direction does not descend.
+        """
         problem, trial = self.problem, self.trial
         slope = float(self.gradient @ direction)
         if not slope < 0.0:
             return 0.0
         low, high, slope_low, slope_high = 0.0, 1.0, slope, 0.0
-        t = 1.0
+        tried = t = 1.0
         for _ in range(_MAX_TRIALS):
             np.multiply(f_direction, t, out=trial.f)
             trial.f += self.point.f
@@ -181,8 +186,8 @@ class ProximalNewton:
                 low, slope_low = t, slope_t
             width = high - low
             secant = low - width * slope_low / (slope_high - slope_low)
-            t = min(max(secant, low + 0.1 * width), high - 0.1 * width)
-        return t
+            tried, t = t, min(max(secant, low + 0.1 * width), high - 0.1 * width)
+        return tried
 
     def _refresh(self) -> None:
         """Recompute the predictions, which drift from X z as steps are added up."""

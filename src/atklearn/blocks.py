@@ -1,0 +1,59 @@
+"""Data that is read block by block, so that it need not fit into memory."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+__all__ = ["RowBlocks"]
+
+
+class RowBlocks:
+    """Blocks of rows of arrays that lie in memory or in memory-mapped files; it can be read again and again.
+
+    Each block is a copy, and the pages of a memory-mapped file are given back after it, so that reading costs the
+    memory of one block.
+
+    Parameters
+    ----------
+    *arrays : array-like or sparse matrix
+        X, y and, if wanted, the sample weights: anything that can be sliced by rows.
+    rows : int, default=65536
+        Rows per block.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> blocks = RowBlocks(np.arange(10.0).reshape(5, 2), np.arange(5.0), rows=2)
+    >>> [X.shape for X, y in blocks], [y.tolist() for X, y in blocks]
+    ([(2, 2), (2, 2), (1, 2)], [[0.0, 1.0], [2.0, 3.0], [4.0]])
+    """
+
+    def __init__(self, *arrays: Any, rows: int = 65_536) -> None:
+        lengths = {array.shape[0] for array in arrays}
+        if len(lengths) != 1 or rows < 1:
+            raise ValueError(
+                f"RowBlocks expects one or more arrays of equal length and rows >= 1, got lengths {sorted(lengths)} "
+                f"and rows={rows!r}."
+            )
+        self.arrays = arrays
+        self.rows = rows
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        for begin in range(0, self.arrays[0].shape[0], self.rows):
+            yield tuple(_read(array, slice(begin, begin + self.rows)) for array in self.arrays)
+
+
+def _read(array: Any, part: slice) -> Any:
+    """Return a copy of some rows, and let go of the file's pages behind it."""
+    if not isinstance(array, np.memmap):
+        return array[part]
+    block = np.array(array[part])
+    pages = getattr(array, "_mmap", None)
+    # a copy-on-write map keeps changes in its pages, and not every system takes advice
+    if pages is not None and array.mode in ("r", "r+") and hasattr(pages, "madvise"):
+        pages.madvise(mmap.MADV_DONTNEED)
+    return block
