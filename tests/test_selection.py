@@ -14,8 +14,9 @@ from sklearn.preprocessing import scale
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from atklearn import ATkClassifier, ATkClassifierCV, ATkRegressor, ATkRegressorCV
-from atklearn.choosing import choose_best, choose_one_standard_error, corrected_standard_error, default_ks
-from atklearn.scores import g_mean_scorer
+from atklearn.choosing import choose_best, choose_within_error, corrected_standard_error, default_ks
+from atklearn.datasets import make_toy
+from atklearn.scores import g_mean_scorer, worst_class_error
 
 
 @pytest.fixture(scope="module")
@@ -104,25 +105,25 @@ class TestRule:
 
     def test_keeps_the_average_within_the_noise(self):
         scores = self.scores([[0.81], [0.80]], noise=0.1)
-        assert choose_one_standard_error(scores, 0.25) == (1, 0)
+        assert choose_within_error(scores, 0.25) == (1, 0)
 
     def test_leaves_the_average_for_a_clear_gain(self):
         scores = self.scores([[0.85, 0.8], [0.9, 0.7], [0.8, 0.6]], noise=0.01)
         assert choose_best(scores) == (1, 0)
-        assert choose_one_standard_error(scores, 0.25) == (1, 0)
+        assert choose_within_error(scores, 0.25) == (1, 0)
 
     def test_goes_no_further_than_the_scores_ask(self):
         scores = self.scores([[0.901], [0.9], [0.6]], noise=0.02)
-        assert choose_one_standard_error(scores, 0.25) == (1, 0)
+        assert choose_within_error(scores, 0.25) == (1, 0)
 
     def test_takes_the_best_C_of_the_average(self):
         scores = self.scores([[0.5, 0.5, 0.5], [0.7, 0.9, 0.8]], noise=0.01)
-        assert choose_one_standard_error(scores, 0.25) == (1, 1)
+        assert choose_within_error(scores, 0.25) == (1, 1)
 
     def test_equal_scores_go_to_the_average_and_the_stronger_penalty(self):
         assert choose_best(np.ones((5, 3, 2))) == (2, 0)
-        assert choose_one_standard_error(np.ones((5, 3, 2)), 0.25) == (2, 0)
-        assert choose_one_standard_error(np.ones((1, 3, 2)), 0.25) == (2, 0)
+        assert choose_within_error(np.ones((5, 3, 2)), 0.25) == (2, 0)
+        assert choose_within_error(np.ones((1, 3, 2)), 0.25) == (2, 0)
 
     def test_repeating_the_same_folds_does_not_sharpen_the_error(self):
         differences = np.random.default_rng(0).standard_normal((5, 1))
@@ -135,7 +136,7 @@ class TestRule:
         cv = RepeatedStratifiedKFold(n_splits=4, n_repeats=2, random_state=0)
         model = ATkClassifierCV(ks=4, Cs=3, cv=cv).fit(X, y)
         scores = np.array([model.cv_results_[f"split{fold}_test_score"] for fold in range(8)]).reshape(8, 4, 3)
-        i, j = choose_one_standard_error(scores, 1.0 / 3.0)
+        i, j = choose_within_error(scores, 1.0 / 3.0)
         assert (model.k_, model.C_) == (model.ks_[i], model.Cs_[j])
         assert model.cv_results_["params"][model.best_index_] == model.best_params_
         best = clone(model).set_params(rule="best").fit(X, y)
@@ -250,3 +251,44 @@ class TestHabits:
         assert watch.folds == 2
         assert np.isnan(model.cv_results_["split2_test_score"]).all()
         assert model.best_estimator_.coef_.any()
+
+
+class TestAuto:
+    """k = "auto" chooses among the same grid by the same rule, at the C given."""
+
+    @staticmethod
+    def two_errors(search):
+        """Return the choice at two standard errors from the scores of a search over k."""
+        scores = np.array([search.cv_results_[f"split{fold}_test_score"] for fold in range(5)])
+        return search.ks_[choose_within_error(scores[:, :, None], 0.25, errors=2.0)[0]]
+
+    def test_is_the_choice_of_the_cross_validation(self, noisy):
+        X, y = noisy
+        cv = StratifiedKFold(5, shuffle=True, random_state=0)
+        model = ATkClassifier(k="auto", C=10.0).fit(X, y)
+        search = ATkClassifierCV(Cs=[10.0], cv=cv).fit(X, y)
+        assert_allclose(model.k_ / y.size, self.two_errors(search))
+
+    def test_of_a_regression(self):
+        X, y = load_diabetes(return_X_y=True)
+        cv = KFold(5, shuffle=True, random_state=0)
+        model = ATkRegressor("absolute_error", k="auto", C=10.0).fit(scale(X), scale(y))
+        search = ATkRegressorCV("absolute_error", Cs=[10.0], cv=cv, scoring="neg_mean_squared_error")
+        assert_allclose(model.k_ / y.size, self.two_errors(search.fit(scale(X), scale(y))))
+
+    def test_leaves_the_average_where_the_data_ask_for_it(self):
+        X, y = make_toy(5, random_state=0)
+        average = ATkClassifier(k=1.0, C=1.0).fit(X, y)
+        auto = ATkClassifier(k="auto", C=1.0, class_weight="balanced").fit(X, y)
+        assert auto.k_ <= y.size
+        assert worst_class_error(y, auto.predict(X)) <= worst_class_error(y, average.predict(X))
+
+    def test_of_many_classes_and_weights(self):
+        X, y = load_iris(return_X_y=True)
+        weight = np.where(y == 1, 2.0, 1.0)
+        model = ATkClassifier(k="auto").fit(scale(X), y, sample_weight=weight)
+        assert 0.0 < model.k_ <= weight.sum()
+
+    def test_of_a_class_of_one_sample_is_the_average(self):
+        X = np.array([[0.0], [1.0], [2.0], [3.0]])
+        assert ATkClassifier(k="auto").fit(X, [0, 0, 0, 1]).k_ == 4.0

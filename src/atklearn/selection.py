@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from atklearn.aggregate import resolve_k
 from atklearn.callbacks import CallbackSupportMixin, FitProgress
-from atklearn.choosing import calibration_share, choose_best, choose_one_standard_error, default_Cs, default_ks
+from atklearn.choosing import calibration_share, choose_best, choose_within_error, default_Cs, default_ks
 from atklearn.fitting import check_mass
 from atklearn.folds import Fold, Split, cv_results
 from atklearn.individual import Array, IndividualLoss
@@ -155,9 +155,7 @@ class _LinearATkCV(CallbackSupportMixin, BaseEstimator):
         if self.rule == "best":
             i, j = choose_best(complete)
         else:
-            i, j = choose_one_standard_error(
-                complete, float(np.mean([test.size / train.size for train, test in splits]))
-            )
+            i, j = choose_within_error(complete, float(np.mean([test.size / train.size for train, test in splits])))
         self.k_, self.C_ = float(self.ks_[i]), float(self.Cs_[j])
         self.best_index_ = i * self.Cs_.size + j
         self.best_params_ = {"k": self.k_, "C": self.C_}
