@@ -144,7 +144,7 @@ def gate(errors: float) -> Callable[[np.ndarray], tuple[int, int]]:
 
 
 def only_k(folds: int, errors: float) -> Callable[[np.ndarray], tuple[int, int]]:
-    """Return the rule of ``k = "auto"``: k alone, at the default C, from one partition."""
+    """Return rules for ``k = "auto"``: k alone, at the default C, from the first folds."""
     return lambda scores: (
         choose_within_error(scores[:folds, :, DEFAULT_C : DEFAULT_C + 1], RATIO, errors)[0],
         DEFAULT_C,
@@ -160,7 +160,9 @@ RULES: dict[str, Callable[[np.ndarray], tuple[int, int]]] = {
     "best cell": choose_best,
 }
 AUTO_RULES = {
-    'shipped k = "auto": 5 folds, within 2 corrected errors': only_k(5, 2.0),
+    'shipped k = "auto": 2 x 5 folds, within 1.5 corrected errors': only_k(10, 1.5),
+    "2 x 5 folds, within 1 corrected error": only_k(10, 1.0),
+    "5 folds, within 2 corrected errors": only_k(5, 2.0),
     "5 folds, within 1 corrected error": only_k(5, 1.0),
     "5 folds, best k": only_k(5, 0.0),
     "k/n = bound ** 1/8, no cross-validation": lambda _: (6, DEFAULT_C),

@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_diabetes, load_iris, make_classification
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import get_scorer, log_loss
-from sklearn.model_selection import GridSearchCV, KFold, RepeatedStratifiedKFold, StratifiedKFold
+from sklearn.model_selection import GridSearchCV, KFold, RepeatedKFold, RepeatedStratifiedKFold, StratifiedKFold
 from sklearn.preprocessing import scale
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -257,24 +257,24 @@ class TestAuto:
     """k = "auto" chooses among the same grid by the same rule, at the C given."""
 
     @staticmethod
-    def two_errors(search):
-        """Return the choice at two standard errors from the scores of a search over k."""
-        scores = np.array([search.cv_results_[f"split{fold}_test_score"] for fold in range(5)])
-        return search.ks_[choose_within_error(scores[:, :, None], 0.25, errors=2.0)[0]]
+    def careful_choice(search):
+        """Return the choice at 1.5 standard errors from the scores of a search over k."""
+        scores = np.array([search.cv_results_[f"split{fold}_test_score"] for fold in range(10)])
+        return search.ks_[choose_within_error(scores[:, :, None], 0.25, errors=1.5)[0]]
 
     def test_is_the_choice_of_the_cross_validation(self, noisy):
         X, y = noisy
-        cv = StratifiedKFold(5, shuffle=True, random_state=0)
+        cv = RepeatedStratifiedKFold(n_splits=5, n_repeats=2, random_state=0)
         model = ATkClassifier(k="auto", C=10.0).fit(X, y)
         search = ATkClassifierCV(Cs=[10.0], cv=cv).fit(X, y)
-        assert_allclose(model.k_ / y.size, self.two_errors(search))
+        assert_allclose(model.k_ / y.size, self.careful_choice(search))
 
     def test_of_a_regression(self):
         X, y = load_diabetes(return_X_y=True)
-        cv = KFold(5, shuffle=True, random_state=0)
+        cv = RepeatedKFold(n_splits=5, n_repeats=2, random_state=0)
         model = ATkRegressor("absolute_error", k="auto", C=10.0).fit(scale(X), scale(y))
         search = ATkRegressorCV("absolute_error", Cs=[10.0], cv=cv, scoring="neg_mean_squared_error")
-        assert_allclose(model.k_ / y.size, self.two_errors(search.fit(scale(X), scale(y))))
+        assert_allclose(model.k_ / y.size, self.careful_choice(search.fit(scale(X), scale(y))))
 
     def test_leaves_the_average_where_the_data_ask_for_it(self):
         X, y = make_toy(5, random_state=0)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.model_selection import RepeatedKFold, RepeatedStratifiedKFold
 
 from atklearn.collapse import largest_collapsing_k
 from atklearn.design import Rows
@@ -26,7 +26,8 @@ _LARGEST_BOUND = 0.9
 _AUTO_FOLDS = 5
 _AUTO_KS = 8
 _AUTO_TOL = 1e-3
-_AUTO_ERRORS = 2.0  # five folds know their own spread but roughly
+_AUTO_ERRORS = 1.5  # few folds know their own spread but roughly
+_AUTO_REPEATS = 2
 
 
 def calibration_share(problems: list[Problem]) -> float:
@@ -102,9 +103,9 @@ def corrected_standard_error(differences: Array, test_to_train: float) -> Array:
 
 
 def auto_k(problems: list[Problem]) -> float:
-    """Return the fraction k/n for given data, loss and C: one 5-fold cross-validation over k alone.
+    """Return the fraction k/n for given data, loss and C: cross-validation, twice 5-fold, over k alone.
 
-    The grid is that of :func:`default_ks`, the rule :func:`choose_within_error` at two standard errors, the
+    The grid is that of :func:`default_ks`, the rule :func:`choose_within_error` at 1.5 standard errors, the
     score the accuracy or the negative mean squared error, both weighted by the mass of the samples.
 
     Parameters
@@ -120,7 +121,9 @@ def auto_k(problems: list[Problem]) -> float:
     folds = min(_AUTO_FOLDS, rarest)
     if folds < 2:  # a class, or the data, of a single sample: nothing to validate with
         return 1.0
-    splitter = (StratifiedKFold if classification else KFold)(folds, shuffle=True, random_state=0)
+    splitter = (RepeatedStratifiedKFold if classification else RepeatedKFold)(
+        n_splits=folds, n_repeats=_AUTO_REPEATS, random_state=0
+    )
     scores = [_fold_scores(problems, ks, train, test) for train, test in splitter.split(codes, codes)]
     chosen, _ = choose_within_error(np.array(scores)[:, :, None], 1.0 / (folds - 1), _AUTO_ERRORS)
     return float(ks[chosen])

@@ -135,8 +135,8 @@ class ATkClassifier(LinearClassifierMixin, _LinearATk):
         The individual loss. Only "log_loss" offers ``predict_proba``.
     k : int, float or "auto", default=0.7
         An int counts samples, a float is the fraction of them; ``1`` is the maximum loss, ``1.0`` the average loss.
-        "auto" chooses k by one 5-fold cross-validation of ``score`` at the given C, keeping the average unless a
-        smaller k is better by more than two standard errors.
+        "auto" chooses k by cross-validation of ``score``, twice 5-fold, at the given C, and keeps the average unless
+        it is behind by more than 1.5 standard errors.
         With sample or class weights, k counts weight. Too small a k on noisy data collapses to w = 0: see
         :class:`atklearn.CollapseWarning`.
     C : float, default=100.0
@@ -311,8 +311,8 @@ class ATkRegressor(RegressorMixin, _LinearATk):
         The individual loss; ``atklearn.Huber(delta)`` sets the size of error where Huber turns linear.
     k : int, float or "auto", default=0.7
         An int counts samples, a float is the fraction of them; ``1`` is the maximum loss, ``1.0`` the average loss.
-        "auto" chooses k by one 5-fold cross-validation of ``score`` at the given C, keeping the average unless a
-        smaller k is better by more than two standard errors.
+        "auto" chooses k by cross-validation of ``score``, twice 5-fold, at the given C, and keeps the average unless
+        it is behind by more than 1.5 standard errors.
         With sample weights, k counts weight.
     C : float, default=100.0
         Inverse regularisation strength, relative to the mean of the top k.
