@@ -76,23 +76,31 @@ def _solve(
 ) -> Solution:
     """Choose the rows to work on."""
     n, d = problem.n_rows, problem.design.n_columns
+    coef = np.zeros(d)
+    density: Array | None = None
+    smoothing: float | None = None
     if start is not None:
+        coef, smoothing = start.coef, relax * start.smoothing
         density = start.density if start.density.size == n else None
-        return ProximalNewton(problem, start.coef, density, relax * start.smoothing).run(tol, max_iter, progress)
-    coef, smoothing = np.zeros(d), None
-    if n >= _LARGE and n >= 100 * d and not problem.is_quadratic:
+    elif n >= _LARGE and n >= 100 * d and not problem.is_quadratic:
         thinned = thin(problem, n // _THINNING)
         # The optimum on the thinned rows is off by about d / (rows in the top): to find it more finely is wasted.
         coarse = float(np.clip(d * thinned.u.mean(), tol, 0.01))
         sketch = _solve(thinned, coarse, max_iter, None, relax, None)
         coef, smoothing = sketch.coef, 3.0 * sketch.smoothing
     if n >= 5000 and problem.k <= _SMALL_TOP * problem.mass.sum():
-        return _solve_on_top(problem, coef, smoothing, tol, max_iter, progress)
-    return ProximalNewton(problem, coef, None, smoothing).run(tol, max_iter, progress)
+        return _solve_on_top(problem, coef, density, smoothing, tol, max_iter, progress)
+    return ProximalNewton(problem, coef, density, smoothing).run(tol, max_iter, progress)
 
 
 def _solve_on_top(
-    problem: Problem, coef: Array, smoothing: float | None, tol: float, max_iter: int, progress: Progress | None
+    problem: Problem,
+    coef: Array,
+    density: Array | None,
+    smoothing: float | None,
+    tol: float,
+    max_iter: int,
+    progress: Progress | None,
 ) -> Solution:
     """Solve on the largest losses, adding rows that rise above the threshold, until the gap holds on all rows.
 
@@ -101,10 +109,10 @@ def _solve_on_top(
     n, d = problem.n_rows, problem.design.n_columns
     s, slope = np.empty((2, n))
     steps = 0
-    density: Array | None = None
     problem.expand(problem.design.predict(coef), s, slope)
     losses = problem.loss_values(s)
     rows = _largest(losses, int(1.5 * problem.k / problem.mass.mean()) + 10 * d + 500)
+    density = None if density is None else density[rows]
     while rows.size < n:
         part = problem.take(rows, problem.k)
         solved = ProximalNewton(part, coef, density, smoothing).run(0.5 * tol, max_iter - steps, progress)
