@@ -9,7 +9,14 @@ from sklearn.base import clone
 from sklearn.datasets import load_diabetes, load_iris, make_classification
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import get_scorer, log_loss
-from sklearn.model_selection import GridSearchCV, KFold, RepeatedKFold, RepeatedStratifiedKFold, StratifiedKFold
+from sklearn.model_selection import (
+    GridSearchCV,
+    GroupKFold,
+    KFold,
+    RepeatedKFold,
+    RepeatedStratifiedKFold,
+    StratifiedKFold,
+)
 from sklearn.preprocessing import scale
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -88,6 +95,13 @@ class TestScores:
         repeated = ATkClassifierCV(cv=repeated_folds, **options).fit(X[owner], y[owner])
         assert_allclose(weighted.cv_results_["mean_test_score"], repeated.cv_results_["mean_test_score"])
         assert_allclose(weighted.coef_, repeated.coef_, atol=1e-5)
+
+    def test_on_folds_of_groups(self, noisy):
+        X, y = noisy
+        groups = np.arange(y.size) % 6
+        model = ATkClassifierCV(ks=[1.0], Cs=[1.0], cv=GroupKFold(3)).fit(X, y, groups=groups)
+        search = GridSearchCV(ATkClassifier(k=1.0), {"C": [1.0]}, cv=GroupKFold(3)).fit(X, y, groups=groups)
+        assert_allclose(model.best_score_, search.best_score_, atol=0.01)
 
     def test_take_weights_only_where_the_metric_does(self):
         X, y = load_diabetes(return_X_y=True)

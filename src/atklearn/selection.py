@@ -60,7 +60,7 @@ class _LinearATkCV(CallbackSupportMixin, BaseEstimator):
         tags.input_tags.sparse = True
         return tags
 
-    def _fit(self, template: ATkClassifier | ATkRegressor, X: Any, y: Any, sample_weight: Any) -> None:
+    def _fit(self, template: ATkClassifier | ATkRegressor, X: Any, y: Any, sample_weight: Any, groups: Any) -> None:
         """Score the grid, choose, and fit the choice on all samples."""
         for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
             if name not in ("n_features_in_", "feature_names_in_"):
@@ -70,7 +70,7 @@ class _LinearATkCV(CallbackSupportMixin, BaseEstimator):
             sample_weight = check_mass(sample_weight, y.size)
         self._make_grids(template, X, y, sample_weight)
         self.n_samples_ = int(y.size)
-        splits = self._splits(X, y)
+        splits = self._splits(X, y, groups)
         scores = np.full((len(splits), self.ks_.size, self.Cs_.size), np.nan)
         try:
             self._fill(scores, template, X, y, sample_weight, splits, progress)
@@ -101,11 +101,11 @@ class _LinearATkCV(CallbackSupportMixin, BaseEstimator):
                 f"ks={self.ks!r}, Cs={self.Cs!r}."
             )
 
-    def _splits(self, X: Any, y: Any) -> list[Split]:
+    def _splits(self, X: Any, y: Any, groups: Any) -> list[Split]:
         """Return the folds as a list, so that all cells see the same."""
         classification = isinstance(self, ClassifierMixin)
         if self.cv is not None:
-            return list(check_cv(self.cv, y, classifier=classification).split(X, y))
+            return list(check_cv(self.cv, y, classifier=classification).split(X, y, groups))
         repeats = _REPEATS[0] if y.size < _FEW_SAMPLES else _REPEATS[1]
         if not classification:
             return list(
@@ -282,7 +282,7 @@ class ATkClassifierCV(ClassifierMixin, _LinearATkCV):
         self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ATkClassifierCV:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> ATkClassifierCV:
         """Choose k and C, and fit them.
 
         Parameters
@@ -290,6 +290,8 @@ class ATkClassifierCV(ClassifierMixin, _LinearATkCV):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
         sample_weight : array-like of shape (n_samples,), default=None
+        groups : array-like of shape (n_samples,), default=None
+            Passed to the splitter: samples of a group stay together in, say, ``GroupKFold``.
 
         Returns
         -------
@@ -305,7 +307,7 @@ class ATkClassifierCV(ClassifierMixin, _LinearATkCV):
             class_weight=self.class_weight,
             max_iter=self.max_iter,
         )
-        self._fit(template, X, y, sample_weight)
+        self._fit(template, X, y, sample_weight, groups)
         self.classes_ = np.unique(y)
         return self
 
@@ -427,7 +429,7 @@ class ATkRegressorCV(RegressorMixin, _LinearATkCV):
         self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ATkRegressorCV:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> ATkRegressorCV:
         """Choose k and C, and fit them.
 
         Parameters
@@ -435,6 +437,8 @@ class ATkRegressorCV(RegressorMixin, _LinearATkCV):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
         sample_weight : array-like of shape (n_samples,), default=None
+        groups : array-like of shape (n_samples,), default=None
+            Passed to the splitter: samples of a group stay together in, say, ``GroupKFold``.
 
         Returns
         -------
@@ -448,7 +452,7 @@ class ATkRegressorCV(RegressorMixin, _LinearATkCV):
             penalize_intercept=self.penalize_intercept,
             max_iter=self.max_iter,
         )
-        self._fit(template, X, y, sample_weight)
+        self._fit(template, X, y, sample_weight, groups)
         return self
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
