@@ -13,9 +13,9 @@ smallest hinge risk in the space, A the excess of that risk over the smallest of
 
     R = (2 k/n) max(sqrt(2 C / mu), 2 |f_H| / mu),
 
-R being the bound on ``|f| / rho``. This module computes that. The theorem as stated has (1 + c) / (sqrt(n) mu) with
-``c = kappa (2 sqrt(2 C) + 4 |f_H|) >= mu kappa R`` in the place of ``1/n + 2 kappa R / sqrt(n)``, which the proof does
-not give: a factor of 2 is lost, so that the statement claims more than is proved once c is above 1.
+R being the bound on ``|f| / rho``. This module computes that. The theorem as stated has ``(1 + c) / (sqrt(n) mu)``,
+with ``c = kappa (2 sqrt(2 C) + 4 |f_H|) >= mu kappa R``, in the place of ``1/n + 2 kappa R / sqrt(n)``: a factor of 2
+is lost on the way. Where the statement comes out smaller it is not what the proof gives; it is kept for comparison.
 """
 
 from __future__ import annotations
