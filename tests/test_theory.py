@@ -108,6 +108,7 @@ class TestCalibration:
         interval = theory.calibration_interval(X, y, "hinge", random_state=0)
         assert interval.lower == 0.0
         assert interval.degenerate_k == 0
+        assert "no k is known to be too small" in str(interval)
         assert interval.switch < 1e-3
 
     def test_pure_noise_has_no_calibrated_k_and_says_so(self):
@@ -127,6 +128,8 @@ class TestCalibration:
         X, y = draw(100, 0)
         with pytest.raises(ValueError, match="two classes"):
             theory.calibration_interval(X, np.arange(100) % 3)
+        with pytest.raises(ValueError, match="lower cv"):
+            theory.calibration_interval(X, np.arange(100) < 4)
         with pytest.raises(ValueError, match="confidence"):
             theory.calibration_interval(X, y, confidence=95)
         with pytest.raises(ValueError, match="classification"):

@@ -77,11 +77,12 @@ class CalibrationInterval:
         return k if k <= self.n_samples else None
 
     def __str__(self) -> str:
+        few = "no k is known to be" if self.degenerate_k == 0 else f"k <= {self.degenerate_k} is"
         enough = "no k is known to be" if self.calibrated_k is None else f"k >= {self.calibrated_k} is"
         return (
             f"Calibration of AT_k on n = {self.n_samples} samples, confidence {self.confidence:g}:\n"
             f"  the switch lies at k/n in [{self.lower:.3f}, {self.upper:.3f}]; "
-            f"k <= {self.degenerate_k} is too small, {enough} large enough\n"
+            f"{few} too small, {enough} large enough\n"
             f"  Bayes error (estimate)   {self.bayes_error:.3f}\n"
             f"  optimal risk (estimate)  {self.risk:.3f} in units of l(0)\n"
             f"  switch of this sample    {self.switch:.3f}; "
@@ -148,7 +149,7 @@ def calibration_interval(
     (True, 0.1)
     """
     X, y = check_X_y(X, y, accept_sparse="csr", dtype=np.float64, order="C")
-    target = _signs(y)
+    target = _signs(y, cv)
     if not 0.0 < confidence < 1.0:
         raise ValueError(f"confidence is expected in (0, 1), got {confidence!r}; 0.95 is usual.")
     rng = check_random_state(random_state)
@@ -181,13 +182,17 @@ def calibration_interval(
     )
 
 
-def _signs(y: Any) -> Array:
-    """Return the two classes as -1 and +1."""
-    classes, codes = np.unique(y, return_inverse=True)
+def _signs(y: Any, cv: int) -> Array:
+    """Return the two classes as -1 and +1, and make sure that every fold has both."""
+    classes, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
     if classes.size != 2:
         raise ValueError(
             f"calibration_interval expects y to hold two classes, got {classes.size}; "
             "for more, look at one class against the rest."
+        )
+    if counts.min() < cv:
+        raise ValueError(
+            f"calibration_interval expects at least cv={cv} samples of each class, got {counts.min()}; lower cv."
         )
     return np.where(codes == 1, 1.0, -1.0)
 
