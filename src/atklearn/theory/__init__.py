@@ -1,0 +1,31 @@
+"""The paper's theory as tools: what k is large enough, what error to expect, and whether a fit keeps its promises.
+
+=============================  ====================================================================
+:func:`calibration_interval`   Theorem 1: where the switch from degenerate to calibrated k/n lies
+:func:`excess_error_bound`     Theorem 2: the bound on the excess error of the AT_k-SVM
+:func:`required_samples`       Theorem 2 solved for the number of samples
+:func:`nu_property`            k bounds margin errors from above and support vectors from below
+:func:`check_nu_property`      the same for a fitted classifier
+:func:`k_for_outliers`         the interval for k when the share of outliers is known
+=============================  ====================================================================
+
+What the paper proves, where these tools go beyond it or stay behind it, and simulations: ``docs/theory.md``.
+"""
+
+from atklearn.theory.calibration import CalibrationInterval, calibration_interval
+from atklearn.theory.excess_error import ErrorBound, excess_error_bound, required_samples
+from atklearn.theory.nu_property import NuProperty, check_nu_property, nu_property
+from atklearn.theory.outliers import OutlierRange, k_for_outliers
+
+__all__ = [
+    "CalibrationInterval",
+    "ErrorBound",
+    "NuProperty",
+    "OutlierRange",
+    "calibration_interval",
+    "check_nu_property",
+    "excess_error_bound",
+    "k_for_outliers",
+    "nu_property",
+    "required_samples",
+]

@@ -1,0 +1,108 @@
+"""The outlier argument: the share of outliers narrows the search for k."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+__all__ = ["OutlierRange", "k_for_outliers"]
+
+
+@dataclass(frozen=True)
+class OutlierRange:
+    """The interval of k that suits a number of outliers.
+
+    Attributes
+    ----------
+    lower, upper : int
+        The ends, both included.
+    n_outliers : int
+    n_samples : int
+    """
+
+    lower: int
+    upper: int
+    n_outliers: int
+    n_samples: int
+
+    def outlier_weight(self, k: float) -> float:
+        """Return the largest weight ``min(1, m / k)`` that m outliers can have in AT_k."""
+        return min(1.0, self.n_outliers / k)
+
+    def looseness(self, k: float) -> float:
+        """Return the factor ``k / (m + 1)``: all losses but m are at most this factor times AT_k, for k > m."""
+        if k <= self.n_outliers:
+            return math.inf
+        return k / (self.n_outliers + 1)
+
+    def __str__(self) -> str:
+        return (
+            f"k in [{self.lower}, {self.upper}] for {self.n_outliers} outliers among {self.n_samples} samples: "
+            f"outliers weigh at most {self.outlier_weight(self.lower):.2f} at the lower end, "
+            f"{self.outlier_weight(self.upper):.2f} at the upper"
+        )
+
+
+def k_for_outliers(
+    outlier_share: float, n_samples: int, *, max_weight: float = 0.5, max_looseness: float | None = None
+) -> OutlierRange:
+    r"""Return the interval of k when the share of outliers is known.
+
+    With ``m = ceil(outlier_share * n)`` outliers that can have any loss, the loss to make small is the top-k loss
+    :math:`\ell_{[m+1]}`: no outlier can lift it above the largest loss of the inliers, and all samples but m lie at or
+    below it. It is not convex; AT_k is its convex upper bound. For k > m
+
+    .. math:: \ell_{[k]} \le \mathrm{AT}_k, \qquad \ell_{[m+1]} \le \frac{k}{m+1} \, \mathrm{AT}_k,
+
+    the second because the m + 1 largest losses are part of the sum of the k largest. This bounds k on both sides:
+
+    - **Below.** The sample weights of AT_k are at most 1/k each, so the outliers weigh at most m/k together. At k <= m
+      they can fill the top by themselves: the fit then sees no inlier. A largest weight ``max_weight`` asks for
+      k >= m / max_weight; the default of one half says that the inliers have the majority. Theorem 1 asks for the same:
+      if the outliers are labels flipped at random in data that are separable otherwise, R* is their share, and the
+      switch to calibration is at 2 R*, that is at k = 2 m.
+    - **Above.** The bound on all losses but m loosens by k / (m + 1). A largest factor ``max_looseness`` asks for
+      k <= max_looseness * (m + 1); without it, the upper end is n.
+
+    Parameters
+    ----------
+    outlier_share : float
+        In [0, 1).
+    n_samples : int
+    max_weight : float, default=0.5
+        The weight in (0, 1) that all outliers together must stay below.
+    max_looseness : float, default=None
+        At least ``1 / max_weight``, or the interval is empty for many outliers.
+
+    Returns
+    -------
+    OutlierRange
+
+    Examples
+    --------
+    >>> print(k_for_outliers(0.05, 1000, max_looseness=4))
+    k in [101, 204] for 50 outliers among 1000 samples: outliers weigh at most 0.50 at the lower end, 0.25 at the upper
+    >>> k_for_outliers(0.0, 1000).lower
+    1
+    """
+    if not 0.0 <= outlier_share < 1.0:
+        raise ValueError(
+            f"outlier_share is expected in [0, 1), got {outlier_share!r}; divide a count of outliers by n."
+        )
+    if n_samples < 1:
+        raise ValueError(
+            f"n_samples is expected to be at least 1, got {n_samples!r}; pass the size of the training set."
+        )
+    if not 0.0 < max_weight < 1.0:
+        raise ValueError(f"max_weight is expected in (0, 1), got {max_weight!r}; 0.5 gives the inliers the majority.")
+    # 0.07 * 100 is a little above 7 and means 7.
+    outliers = math.ceil(outlier_share * n_samples * (1.0 - 1e-12))
+    lower = math.floor(outliers / max_weight * (1.0 + 1e-12)) + 1
+    upper = n_samples if max_looseness is None else min(n_samples, math.floor(max_looseness * (outliers + 1)))
+    if lower > upper:
+        remedy = "raise max_looseness or max_weight" if upper < n_samples else "clean the data or raise max_weight"
+        raise ValueError(
+            f"{outliers} outliers among {n_samples} samples are expected to leave a k that keeps their weight below "
+            f"{max_weight:g}, got the empty interval [{lower}, {upper}]; {remedy}."
+        )
+    return OutlierRange(lower, upper, outliers, n_samples)
