@@ -45,6 +45,23 @@ def test_cells_agree_with_cold_fits_to_the_certificate(loss, intercept, tol):
         assert len(seen) == len(ks) * len(CS)
 
 
+@pytest.mark.parametrize("loss", ["absolute_error", "squared_hinge"])
+def test_cells_with_a_working_set_agree_with_cold_fits(loss):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((6000, 4))
+    y = X @ np.array([1.0, 2.0, 0.0, -1.0]) + 0.1 * rng.standard_normal(6000)
+    y = np.sign(y) if loss == "squared_hinge" else y
+    ks, Cs = [0.05, 0.1, 0.15], [0.1, 10.0, 1000.0]
+    path = atk_path(X, y, ks=ks, Cs=Cs, loss=loss)
+    for i, k in enumerate(ks):
+        for j, C in enumerate(Cs):
+            estimator = ATkRegressor if loss == "absolute_error" else ATkClassifier
+            cold = estimator(loss, k=k, C=C, tol=1e-7).fit(X, y)
+            assert path.objectives[i, j, 0] - path.dual_gaps[i, j, 0] <= cold.objective_
+            assert path.dual_gaps[i, j, 0] <= 1e-3 * path.objectives[i, j, 0]
+            assert_allclose(path.objectives[i, j, 0], cold.objective_, rtol=1e-3)
+
+
 def test_a_useless_prediction_is_dropped_for_a_cold_start(monkeypatch):
     problem = random_case("hinge", "free", 1).problem
     k = 0.5 * problem.mass.sum()
