@@ -77,7 +77,7 @@ def _solve(problem: Problem, tol: float, max_iter: int, start: Solution | None, 
     coef, smoothing = np.zeros(d), None
     if n >= _LARGE and n >= 100 * d and not problem.is_quadratic:
         # Fewer rows in the top than a few per column would be fitted by chance: a larger top tells more of the whole.
-        thinned = thin(problem, n // _THINNING, least_k=10.0 * d * float(problem.mass.mean()))
+        thinned = thin(problem, n // _THINNING, least_k=5.0 * d * float(problem.mass.mean()))
         # The optimum on the thinned rows is off by about d / (rows in the top): to find it more finely is wasted.
         coarse = float(np.clip(d * thinned.u.mean(), tol, 0.01))
         sketch = _solve(thinned, coarse, max_iter, None, None)
