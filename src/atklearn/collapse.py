@@ -20,7 +20,7 @@ __all__ = ["CollapseWarning", "largest_collapsing_k"]
 
 
 # Rows from which k* is estimated, enough for two digits.
-_ENOUGH_ROWS = 20_000
+_ENOUGH_ROWS = 10_000
 
 
 class CollapseWarning(UserWarning):

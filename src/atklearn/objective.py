@@ -144,7 +144,7 @@ class Problem:
         """
         if expanded is None:
             s, slope = np.empty((2, self.n_rows))
-            self.expand(self.design.predict(z), s, slope)
+            self.expand(self.design.predict(z) if z.any() else np.zeros(self.n_rows), s, slope)
         else:
             s, slope = expanded
         threshold = ranked_loss(self.loss_values(s), self.mass, self.k)

@@ -62,13 +62,13 @@ def solve_linear(
     return _no_worse_than_zero(problem, _solve(problem, tol, max_iter, start, relax, progress))
 
 
-def thin(problem: Problem, n_rows: int) -> Problem:
-    """Return the problem on a random part of the rows, with k in proportion."""
+def thin(problem: Problem, n_rows: int, least_k: float = 0.0) -> Problem:
+    """Return the problem on a random part of the rows, with k in proportion, or ``least_k`` if that is more."""
     run = problem.n_rows // n_rows
     # One row from each run: random, sorted, and without shuffling all of them.
     rows = np.arange(n_rows) * run + np.random.default_rng(0).integers(run, size=n_rows)
-    share = float(problem.mass[rows].sum() / problem.mass.sum())
-    return problem.take(rows, problem.k * share)
+    total = float(problem.mass[rows].sum())
+    return problem.take(rows, min(max(problem.k * total / float(problem.mass.sum()), least_k), total))
 
 
 def _solve(
@@ -83,7 +83,8 @@ def _solve(
         coef, smoothing = start.coef, relax * start.smoothing
         density = start.density if start.density.size == n else None
     elif n >= _LARGE and n >= 100 * d and not problem.is_quadratic:
-        thinned = thin(problem, n // _THINNING)
+        # Fewer rows in the top than a few per column would be fitted by chance: a larger top tells more of the whole.
+        thinned = thin(problem, n // _THINNING, least_k=5.0 * d * float(problem.mass.mean()))
         # The optimum on the thinned rows is off by about d / (rows in the top): to find it more finely is wasted.
         coarse = float(np.clip(d * thinned.u.mean(), tol, 0.01))
         sketch = _solve(thinned, coarse, max_iter, None, relax, None)
