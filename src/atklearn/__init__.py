@@ -11,6 +11,7 @@ from atklearn.aggregate import (
 )
 from atklearn.blocks import RowBlocks
 from atklearn.collapse import CollapseWarning
+from atklearn.display import KCurveDisplay
 from atklearn.individual import (
     AbsoluteError,
     Hinge,
@@ -22,6 +23,8 @@ from atklearn.individual import (
 )
 from atklearn.linear import ATkClassifier, ATkRegressor
 from atklearn.objective import paper_C
+from atklearn.path import ATkPath, atk_path
+from atklearn.selection import ATkClassifierCV, ATkRegressorCV
 from atklearn.solvers.sgd import SGD
 from atklearn.streaming import SGDATkClassifier, SGDATkRegressor
 from atklearn.svm import ATkSVC, ATkSVR
@@ -31,7 +34,10 @@ __version__ = "0.1.0"
 __all__ = [
     "SGD",
     "ATkClassifier",
+    "ATkClassifierCV",
+    "ATkPath",
     "ATkRegressor",
+    "ATkRegressorCV",
     "ATkSVC",
     "ATkSVR",
     "AbsoluteError",
@@ -39,6 +45,7 @@ __all__ = [
     "Hinge",
     "Huber",
     "IndividualLoss",
+    "KCurveDisplay",
     "LogLoss",
     "RankedRange",
     "RowBlocks",
@@ -46,6 +53,7 @@ __all__ = [
     "SGDATkRegressor",
     "SquaredError",
     "SquaredHinge",
+    "atk_path",
     "average",
     "average_bottom_k",
     "average_top_k",

@@ -34,10 +34,14 @@ class FitProgress:
             self.context = estimator._init_callback_context(max_subtasks=None)
             self.context.call_on_fit_task_begin(**self.task)
 
+    @property
+    def listened(self) -> bool:
+        """Whether callbacks are set."""
+        return bool(getattr(self.estimator, "_skl_callbacks", None))
+
     def following(self, problem: str) -> Progress | None:
         """Return what the solver calls while it works on the named problem, or None if nobody listens."""
-        listened = bool(getattr(self.estimator, "_skl_callbacks", None))
-        if not listened and not self.estimator.verbose:
+        if not self.listened and not self.estimator.verbose:
             return None
         reported = -1
 
@@ -48,13 +52,17 @@ class FitProgress:
             reported = step
             if self.estimator.verbose:
                 print(f"{problem} step {step}: objective {objective:.6g}, duality gap {gap:.1e}", flush=True)
-            if not listened or self.context is None:
-                return False
-            context = self.context.subcontext(task_name="newton-step")
-            context.call_on_fit_task_begin(**self.task)
-            return bool(context.call_on_fit_task_end(**self.task))
+            return self.passed("newton-step")
 
         return report
+
+    def passed(self, task_name: str) -> bool:
+        """Tell the callbacks that a part of the fit is done; return whether one of them asks to stop."""
+        if not self.listened or self.context is None:
+            return False
+        context = self.context.subcontext(task_name=task_name)
+        context.call_on_fit_task_begin(**self.task)
+        return bool(context.call_on_fit_task_end(**self.task))
 
     def finish(self) -> None:
         """Tell the callbacks that the estimator is fitted."""

@@ -18,6 +18,7 @@ from sklearn.utils.validation import validate_data
 
 from atklearn.aggregate import resolve_k
 from atklearn.callbacks import CallbackSupportMixin, FitProgress
+from atklearn.choosing import auto_k
 from atklearn.collapse import CollapseWarning, largest_collapsing_k
 from atklearn.design import make_design
 from atklearn.fitting import check_mass, class_mass, keeping_fitted_state, warn_unless_converged
@@ -37,7 +38,7 @@ class _LinearATk(CallbackSupportMixin, BaseEstimator):
     _task: ClassVar[Task]
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "loss": [str, IndividualLoss],
-        "k": [Real],
+        "k": [Real, StrOptions({"auto"})],
         "C": [Interval(Real, 0.0, None, closed="neither")],
         "fit_intercept": ["boolean"],
         "penalize_intercept": ["boolean"],
@@ -80,7 +81,15 @@ class _LinearATk(CallbackSupportMixin, BaseEstimator):
         if not kept.all():
             X, target, mass = X[kept], target[kept], mass[kept]
         design = make_design(X, self.fit_intercept)
-        return Problem(design, target, mass, resolve_k(self.k, mass.sum()), loss, float(self.C), self._intercept_kind)
+        k = resolve_k(1.0 if self.k == "auto" else self.k, mass.sum())
+        return Problem(design, target, mass, k, loss, float(self.C), self._intercept_kind)
+
+    def _settle_k(self, problems: list[Problem]) -> list[Problem]:
+        """Return the problems with their k chosen if that is asked for."""
+        if self.k != "auto":
+            return problems
+        share = auto_k(problems)
+        return [problem.at(share * float(problem.mass.sum()), problem.C) for problem in problems]
 
     def _start(self, problems: list[Problem], index: int) -> Solution | None:
         """Return the previous solution if a warm start is asked for and it fits."""
@@ -124,8 +133,10 @@ class ATkClassifier(LinearClassifierMixin, _LinearATk):
     ----------
     loss : {"log_loss", "hinge", "squared_hinge"} or IndividualLoss, default="log_loss"
         The individual loss. Only "log_loss" offers ``predict_proba``.
-    k : int or float, default=0.7
+    k : int, float or "auto", default=0.7
         An int counts samples, a float is the fraction of them; ``1`` is the maximum loss, ``1.0`` the average loss.
+        "auto" chooses k by cross-validation of ``score``, twice 5-fold, at the given C, and keeps the average unless
+        it is behind by more than 1.5 standard errors.
         With sample or class weights, k counts weight. Too small a k on noisy data collapses to w = 0: see
         :class:`atklearn.CollapseWarning`.
     C : float, default=100.0
@@ -194,7 +205,7 @@ class ATkClassifier(LinearClassifierMixin, _LinearATk):
         self,
         loss: str | IndividualLoss = "log_loss",
         *,
-        k: float = 0.7,
+        k: float | str = 0.7,
         C: float = 100.0,
         fit_intercept: bool = True,
         penalize_intercept: bool = False,
@@ -236,10 +247,9 @@ class ATkClassifier(LinearClassifierMixin, _LinearATk):
             X, y = self._validate(X, y)
             check_classification_targets(y)
             progress = FitProgress(self, X, y, sample_weight)
-            self.classes_, codes = np.unique(y, return_inverse=True)
-            mass = class_mass(self, codes, check_mass(sample_weight, y.size))
-            positives = range(1, 2) if self.classes_.size == 2 else range(self.classes_.size)
-            problems = [self._problem(X, np.where(codes == code, 1.0, -1.0), mass) for code in positives]
+            problems, mass = self._problems(X, y, sample_weight)
+            problems = self._settle_k(problems)
+            positives = self.classes_[-len(problems) :]
             solve = _solver(self.solver)
             solutions = [
                 solve(
@@ -247,7 +257,7 @@ class ATkClassifier(LinearClassifierMixin, _LinearATk):
                     tol=self.tol,
                     max_iter=self.max_iter,
                     start=self._start(problems, index),
-                    progress=progress.following(f"class {self.classes_[positives[index]]!r}"),
+                    progress=progress.following(f"class {positives[index]!r}"),
                 )
                 for index, problem in enumerate(problems)
             ]
@@ -255,6 +265,13 @@ class ATkClassifier(LinearClassifierMixin, _LinearATk):
             self._warn_of_collapse(problems, solutions)
             progress.finish()
         return self
+
+    def _problems(self, X: Any, y: Any, sample_weight: Any) -> tuple[list[Problem], Array]:
+        """Return one problem for two classes, else one per class against the rest, and the mass of the samples."""
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        mass = class_mass(self, codes, check_mass(sample_weight, y.size))
+        positives = range(1, 2) if self.classes_.size == 2 else range(self.classes_.size)
+        return [self._problem(X, np.where(codes == code, 1.0, -1.0), mass) for code in positives], mass
 
     def _warn_of_collapse(self, problems: list[Problem], solutions: list[Solution]) -> None:
         for problem, solution in zip(problems, solutions, strict=True):
@@ -292,8 +309,10 @@ class ATkRegressor(RegressorMixin, _LinearATk):
     ----------
     loss : {"squared_error", "absolute_error", "huber"} or IndividualLoss, default="squared_error"
         The individual loss; ``atklearn.Huber(delta)`` sets the size of error where Huber turns linear.
-    k : int or float, default=0.7
+    k : int, float or "auto", default=0.7
         An int counts samples, a float is the fraction of them; ``1`` is the maximum loss, ``1.0`` the average loss.
+        "auto" chooses k by cross-validation of ``score``, twice 5-fold, at the given C, and keeps the average unless
+        it is behind by more than 1.5 standard errors.
         With sample weights, k counts weight.
     C : float, default=100.0
         Inverse regularisation strength, relative to the mean of the top k.
@@ -349,7 +368,7 @@ class ATkRegressor(RegressorMixin, _LinearATk):
         self,
         loss: str | IndividualLoss = "squared_error",
         *,
-        k: float = 0.7,
+        k: float | str = 0.7,
         C: float = 100.0,
         fit_intercept: bool = True,
         penalize_intercept: bool = False,
@@ -388,20 +407,25 @@ class ATkRegressor(RegressorMixin, _LinearATk):
         with keeping_fitted_state(self):
             X, y = self._validate(X, y, y_numeric=True)
             progress = FitProgress(self, X, y, sample_weight)
-            mass = check_mass(sample_weight, y.size)
-            problem = self._problem(X, np.asarray(y, dtype=np.float64), mass)
+            problems, mass = self._problems(X, y, sample_weight)
+            problems = self._settle_k(problems)
             solve = _solver(self.solver)
             solution = solve(
-                problem,
+                problems[0],
                 tol=self.tol,
                 max_iter=self.max_iter,
-                start=self._start([problem], 0),
+                start=self._start(problems, 0),
                 progress=progress.following("fit"),
             )
-            self._publish([problem], [solution], mass, X.dtype)
+            self._publish(problems, [solution], mass, X.dtype)
             self.coef_, self.intercept_ = self.coef_[0], self.intercept_[0]
             progress.finish()
         return self
+
+    def _problems(self, X: Any, y: Any, sample_weight: Any) -> tuple[list[Problem], Array]:
+        """Return the problem, as a list of one, and the mass of the samples."""
+        mass = check_mass(sample_weight, y.size)
+        return [self._problem(X, np.asarray(y, dtype=np.float64), mass)], mass
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Return the predictions ``x . w + b``, shape (n_samples,)."""

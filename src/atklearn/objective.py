@@ -116,6 +116,10 @@ class Problem:
         """Return the problem on some of the rows, with its own k."""
         return Problem(self.design.take(rows), self.y[rows], self.mass[rows], k, self.loss, self.C, self.intercept)
 
+    def at(self, k: float, C: float) -> Problem:
+        """Return the problem on the same data with another k and C."""
+        return Problem(self.design, self.y, self.mass, k, self.loss, C, self.intercept)
+
     def expand(self, f: Array, s: Array, slope: Array) -> None:
         """Fill ``s`` and its derivative at predictions ``f``: the one elementwise pass over the losses."""
         for begin in range(0, f.size, BLOCK):

@@ -35,6 +35,7 @@ def solve_linear(
     tol: float = 1e-6,
     max_iter: int = 1000,
     start: Solution | None = None,
+    relax: float = _RELAX,
     progress: Progress | None = None,
 ) -> Solution:
     """Minimise ``AT_k + |w|^2 / (2 C)`` exactly.
@@ -48,6 +49,8 @@ def solve_linear(
         The number of Newton steps allowed.
     start : Solution, default=None
         A solution of a neighbouring problem to start from.
+    relax : float
+        The factor on the smoothing of ``start``: the closer the start, the smaller.
     progress : callable, default=None
         Called after each move with the steps so far, the objective and the gap; a true answer stops.
 
@@ -56,7 +59,7 @@ def solve_linear(
     Solution
         With a certified duality gap, whatever made the solver stop.
     """
-    return _no_worse_than_zero(problem, _solve(problem, tol, max_iter, start, progress))
+    return _no_worse_than_zero(problem, _solve(problem, tol, max_iter, start, relax, progress))
 
 
 def thin(problem: Problem, n_rows: int, least_k: float = 0.0) -> Problem:
@@ -68,27 +71,37 @@ def thin(problem: Problem, n_rows: int, least_k: float = 0.0) -> Problem:
     return problem.take(rows, min(max(problem.k * total / float(problem.mass.sum()), least_k), total))
 
 
-def _solve(problem: Problem, tol: float, max_iter: int, start: Solution | None, progress: Progress | None) -> Solution:
+def _solve(
+    problem: Problem, tol: float, max_iter: int, start: Solution | None, relax: float, progress: Progress | None
+) -> Solution:
     """Choose the rows to work on."""
     n, d = problem.n_rows, problem.design.n_columns
+    coef = np.zeros(d)
+    density: Array | None = None
+    smoothing: float | None = None
     if start is not None:
+        coef, smoothing = start.coef, relax * start.smoothing
         density = start.density if start.density.size == n else None
-        return ProximalNewton(problem, start.coef, density, _RELAX * start.smoothing).run(tol, max_iter, progress)
-    coef, smoothing = np.zeros(d), None
-    if n >= _LARGE and n >= 100 * d and not problem.is_quadratic:
+    elif n >= _LARGE and n >= 100 * d and not problem.is_quadratic:
         # Fewer rows in the top than a few per column would be fitted by chance: a larger top tells more of the whole.
         thinned = thin(problem, n // _THINNING, least_k=5.0 * d * float(problem.mass.mean()))
         # The optimum on the thinned rows is off by about d / (rows in the top): to find it more finely is wasted.
         coarse = float(np.clip(d * thinned.u.mean(), tol, 0.01))
-        sketch = _solve(thinned, coarse, max_iter, None, None)
+        sketch = _solve(thinned, coarse, max_iter, None, relax, None)
         coef, smoothing = sketch.coef, 3.0 * sketch.smoothing
     if n >= 5000 and problem.k <= _SMALL_TOP * problem.mass.sum():
-        return _solve_on_top(problem, coef, smoothing, tol, max_iter, progress)
-    return ProximalNewton(problem, coef, None, smoothing).run(tol, max_iter, progress)
+        return _solve_on_top(problem, coef, density, smoothing, tol, max_iter, progress)
+    return ProximalNewton(problem, coef, density, smoothing).run(tol, max_iter, progress)
 
 
 def _solve_on_top(
-    problem: Problem, coef: Array, smoothing: float | None, tol: float, max_iter: int, progress: Progress | None
+    problem: Problem,
+    coef: Array,
+    density: Array | None,
+    smoothing: float | None,
+    tol: float,
+    max_iter: int,
+    progress: Progress | None,
 ) -> Solution:
     """Solve on the largest losses, adding rows that rise above the threshold, until the gap holds on all rows.
 
@@ -97,10 +110,10 @@ def _solve_on_top(
     n, d = problem.n_rows, problem.design.n_columns
     s, slope = np.empty((2, n))
     steps = 0
-    density: Array | None = None
     problem.expand(problem.design.predict(coef), s, slope)
     losses = problem.loss_values(s)
     rows = _largest(losses, int(1.5 * problem.k / problem.mass.mean()) + 10 * d + 500)
+    density = None if density is None else density[rows]
     while rows.size < n:
         part = problem.take(rows, problem.k)
         solved = ProximalNewton(part, coef, density, smoothing).run(0.5 * tol, max_iter - steps, progress)
