@@ -12,11 +12,14 @@ the total hinge loss of the best linear classifier, whatever the margin loss in 
 
 from __future__ import annotations
 
+import warnings
+from typing import Any
+
 from atklearn.individual import Hinge
 from atklearn.objective import Problem
 from atklearn.solvers.linear import solve_linear, thin
 
-__all__ = ["CollapseWarning", "largest_collapsing_k"]
+__all__ = ["CollapseWarning", "largest_collapsing_k", "warn_of_collapse"]
 
 
 # Rows from which k* is estimated, enough for two digits.
@@ -25,6 +28,27 @@ _ENOUGH_ROWS = 10_000
 
 class CollapseWarning(UserWarning):
     """k is so small that the optimum is w = 0; the message says how large it has to be."""
+
+
+def warn_of_collapse(k: Any, amount: float, limit: float, total: float, model: str) -> None:
+    """Warn if the k asked for, an ``amount`` of the ``total`` mass, is at or below the ``limit`` of a kind of model.
+
+    A zero classifier at a larger k is one to within tol, by the penalty, and none of k's doing.
+    """
+    if amount > 1.001 * limit:
+        return
+    advice = (
+        f"take k above {limit / total:.2f} ({limit:.0f} of {total:.0f} samples)"
+        if limit < 0.99 * total
+        else f"no k helps: no {model} beats chance"
+    )
+    warnings.warn(
+        f"k={k!r} is too small for data this noisy: the {amount:g} largest losses balance each other and the optimum "
+        "is zero, which does not tell the classes apart (Theorem 1 of the paper). "
+        f"By the hinge loss of the best {model} on these data, {advice}.",
+        CollapseWarning,
+        stacklevel=5,
+    )
 
 
 def largest_collapsing_k(problem: Problem) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from functools import partial
 from numbers import Integral, Real
@@ -19,7 +18,7 @@ from sklearn.utils.validation import validate_data
 from atklearn.aggregate import resolve_k
 from atklearn.callbacks import CallbackSupportMixin, FitProgress
 from atklearn.choosing import auto_k
-from atklearn.collapse import CollapseWarning, largest_collapsing_k
+from atklearn.collapse import largest_collapsing_k, warn_of_collapse
 from atklearn.design import make_design
 from atklearn.fitting import check_mass, class_mass, keeping_fitted_state, warn_unless_converged
 from atklearn.individual import Array, IndividualLoss, Task, resolve_individual_loss
@@ -278,22 +277,8 @@ class ATkClassifier(LinearClassifierMixin, _LinearATk):
             at_zero = float(problem.loss(np.zeros(1), np.ones(1))[0])
             if solution.objective < at_zero * (1.0 - 1e-14):
                 continue
-            total = problem.mass.sum()
             limit = largest_collapsing_k(problem)
-            if problem.k > 1.001 * limit:  # w = 0 to within tol, by the penalty
-                continue
-            advice = (
-                f"take k above {limit / total:.2f} ({limit:.0f} of {total:.0f} samples)"
-                if limit < 0.99 * total
-                else "no k helps: no linear model beats chance"
-            )
-            warnings.warn(
-                f"k={self.k!r} is too small for data this noisy: the {problem.k:g} largest losses balance each other "
-                "and the optimum is w = 0, which does not tell the classes apart (Theorem 1 of the paper). "
-                f"By the hinge loss of the best linear model on these data, {advice}.",
-                CollapseWarning,
-                stacklevel=4,
-            )
+            warn_of_collapse(self.k, problem.k, limit, float(problem.mass.sum()), "linear model")
 
 
 class ATkRegressor(RegressorMixin, _LinearATk):

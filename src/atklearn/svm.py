@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -16,7 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from atklearn.aggregate import resolve_k
-from atklearn.collapse import CollapseWarning
+from atklearn.collapse import warn_of_collapse
 from atklearn.fitting import check_mass, class_mass, keeping_fitted_state, warn_unless_converged
 from atklearn.gram import Gram, Kernel, KernelName
 from atklearn.individual import Array
@@ -318,22 +317,8 @@ class ATkSVC(ClassifierMixin, _KernelATk):
         for problem, solution in solved:
             if solution.beta.any() or solution.intercept != 0.0:
                 continue
-            total = problem.mass.sum()
             limit = largest_collapsing_k(problem)
-            if problem.k > 1.001 * limit:  # f = 0 to within tol, by the penalty
-                continue
-            advice = (
-                f"take k above {limit / total:.2f} ({limit:.0f} of {total:.0f} samples)"
-                if limit < 0.99 * total
-                else "no k helps: no function of this kernel beats chance"
-            )
-            warnings.warn(
-                f"k={self.k!r} is too small for data this noisy: the {problem.k:g} largest losses balance each other "
-                "and the optimum is f = 0, which does not tell the classes apart (Theorem 1 of the paper). "
-                f"By the hinge loss of the best function of this kernel on these data, {advice}.",
-                CollapseWarning,
-                stacklevel=4,
-            )
+            warn_of_collapse(self.k, problem.k, limit, float(problem.mass.sum()), "function of this kernel")
 
 
 class ATkSVR(RegressorMixin, _KernelATk):
