@@ -22,7 +22,7 @@ Report: TypeAlias = Callable[[int, float, float], None]
 # values in single precision, so that still smaller ones gain nothing.
 _STRICTER = (1e-5, 1e-7)
 # Up to this many free support vectors a polish costs next to nothing and is done whether or not `tol` needs it.
-_CHEAP = 500
+_CHEAP = 200
 # Up to this many it is done if `tol` needs it and LIBSVM has been exact enough for it to take few rounds.
 _DEAR = 4000
 # LIBSVM takes very long over large C; as many iterations give a good enough estimate.
