@@ -15,7 +15,17 @@ from atklearn.individual import INDIVIDUAL_LOSSES
 from atklearn.objective import Problem
 
 LOSSES = tuple(INDIVIDUAL_LOSSES)
+CLASSIFICATION = ("log_loss", "hinge", "squared_hinge")
+REGRESSION = ("squared_error", "absolute_error", "huber")
 INTERCEPTS = ("free", "penalized", "none")
+
+
+def draw(loss: str, n: int = 60, d: int = 5, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Draw rows with zeros in them and targets that follow a noisy line."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d)) * (rng.random((n, d)) < 0.6)
+    f = X @ rng.standard_normal(d) + 0.5 + 0.5 * rng.standard_normal(n)
+    return X, np.where(f > 0, 1.0, -1.0) if loss in CLASSIFICATION else f
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
+from problems import CLASSIFICATION, INTERCEPTS, REGRESSION, draw
 from sklearn.datasets import load_breast_cancer, load_diabetes, make_classification
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import scale
@@ -30,17 +31,6 @@ from atklearn.solution import StopReason
 from atklearn.solvers.linear import solve_linear
 from atklearn.solvers.sgd import Descent, solve_sgd
 from atklearn.solvers.visits import MassClock, passes
-
-CLASSIFICATION = ("log_loss", "hinge", "squared_hinge")
-REGRESSION = ("squared_error", "absolute_error", "huber")
-INTERCEPTS = ("free", "penalized", "none")
-
-
-def draw(loss: str, n: int = 60, d: int = 5, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((n, d)) * (rng.random((n, d)) < 0.6)
-    f = X @ rng.standard_normal(d) + 0.5 + 0.5 * rng.standard_normal(n)
-    return X, np.where(f > 0, 1.0, -1.0) if loss in CLASSIFICATION else f
 
 
 def loss_and_slope(loss: str, f: float, y: float) -> tuple[float, float]:

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
+from problems import draw
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
@@ -25,17 +26,6 @@ from atklearn import (
     SGDATkClassifier,
     SGDATkRegressor,
 )
-
-CLASSIFICATION = ("log_loss", "hinge", "squared_hinge")
-REGRESSION = ("squared_error", "absolute_error", "huber")
-INTERCEPTS = ("free", "penalized", "none")
-
-
-def draw(loss: str, n: int = 60, d: int = 5, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((n, d)) * (rng.random((n, d)) < 0.6)
-    f = X @ rng.standard_normal(d) + 0.5 + 0.5 * rng.standard_normal(n)
-    return X, np.where(f > 0, 1.0, -1.0) if loss in CLASSIFICATION else f
 
 
 class TestStream:
