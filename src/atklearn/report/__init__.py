@@ -1,0 +1,1 @@
+"""What a results file says, as a page, as figures and in the terminal."""
