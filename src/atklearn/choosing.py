@@ -6,6 +6,8 @@ the average loss: it moves to a smaller k only as far as the scores ask for it b
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 from sklearn.model_selection import RepeatedKFold, RepeatedStratifiedKFold
@@ -16,12 +18,25 @@ from atklearn.individual import Array
 from atklearn.objective import Problem
 from atklearn.solvers.path import solve_path
 
-__all__ = ["auto_k", "calibration_share", "choose_best", "choose_within_error", "default_Cs", "default_ks"]
+__all__ = [
+    "auto_k",
+    "calibration_share",
+    "choose_best",
+    "choose_within_error",
+    "corrected_standard_error",
+    "default_Cs",
+    "default_folds",
+    "default_ks",
+]
 
 # Without noise there is no calibration bound; fewer samples than this part of them make an unstable top.
 _SMALLEST_SHARE = 0.01
 _SMALLEST_SHARE_REGRESSION = 0.02
 _LARGEST_BOUND = 0.9
+# The default splitter: five folds, repeated the more the fewer samples there are to score.
+_FOLDS = 5
+_FEW_SAMPLES = 1500
+_REPEATS = (5, 2)
 # Of the cheap choice of k alone.
 _AUTO_FOLDS = 5
 _AUTO_KS = 8
@@ -56,6 +71,18 @@ def default_ks(n_ks: int, bound: float | None) -> Array:
 def default_Cs(n_Cs: int) -> Array:
     """Return C log-spaced between 0.1 and 10,000, shape (n_Cs,): for standardised features."""
     return np.logspace(-1.0, 4.0, n_Cs)
+
+
+def default_folds(
+    y: npt.NDArray[Any], *, classification: bool, random_state: Any
+) -> RepeatedKFold | RepeatedStratifiedKFold:
+    """Return the splitter for choosing k and C on these targets: five folds, stratified for classes, repeated."""
+    repeats = _REPEATS[0] if y.size < _FEW_SAMPLES else _REPEATS[1]
+    if not classification:
+        return RepeatedKFold(n_splits=min(_FOLDS, y.size), n_repeats=repeats, random_state=random_state)
+    rarest = int(np.unique(y, return_counts=True)[1].min())
+    folds = min(_FOLDS, max(rarest, 2))
+    return RepeatedStratifiedKFold(n_splits=folds, n_repeats=repeats, random_state=random_state)
 
 
 def choose_best(scores: Array) -> tuple[int, int]:

@@ -175,9 +175,11 @@ class ATkClassifier(LinearClassifierMixin, _LinearATk):
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
 
-    Notes ----- Training on the tail is not probability calibration: for k < n, ``predict_proba`` is the logistic
-    function of a score that was fitted to the hardest samples only. Use
-    :class:`sklearn.calibration.CalibratedClassifierCV` where probabilities matter.
+    Notes
+    -----
+    Training on the tail is not probability calibration: for k < n, ``predict_proba`` is the logistic function of a
+    score that was fitted to the hardest samples only. Use :class:`sklearn.calibration.CalibratedClassifierCV` where
+    probabilities matter.
 
     References
     ----------

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from joblib import effective_n_jobs  # type: ignore[import-untyped]
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, _fit_context, clone
 from sklearn.metrics import check_scoring
-from sklearn.model_selection import RepeatedKFold, RepeatedStratifiedKFold, check_cv
+from sklearn.model_selection import check_cv
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
@@ -21,18 +21,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from atklearn.aggregate import resolve_k
 from atklearn.callbacks import CallbackSupportMixin, FitProgress
-from atklearn.choosing import calibration_share, choose_best, choose_within_error, default_Cs, default_ks
+from atklearn.choosing import calibration_share, choose_best, choose_within_error, default_Cs, default_folds, default_ks
 from atklearn.fitting import check_mass
 from atklearn.folds import Fold, Split, cv_results
 from atklearn.individual import Array, IndividualLoss
 from atklearn.linear import ATkClassifier, ATkRegressor
 
 __all__ = ["ATkClassifierCV", "ATkRegressorCV"]
-
-# The default splitter: five folds, repeated the more the fewer samples there are to score.
-_FOLDS = 5
-_FEW_SAMPLES = 1500
-_REPEATS = (5, 2)
 
 
 class _LinearATkCV(CallbackSupportMixin, BaseEstimator):
@@ -106,14 +101,7 @@ class _LinearATkCV(CallbackSupportMixin, BaseEstimator):
         classification = isinstance(self, ClassifierMixin)
         if self.cv is not None:
             return list(check_cv(self.cv, y, classifier=classification).split(X, y, groups))
-        repeats = _REPEATS[0] if y.size < _FEW_SAMPLES else _REPEATS[1]
-        if not classification:
-            return list(
-                RepeatedKFold(n_splits=min(_FOLDS, y.size), n_repeats=repeats, random_state=self.random_state).split(X)
-            )
-        rarest = int(np.unique(y, return_counts=True)[1].min())
-        folds = min(_FOLDS, max(rarest, 2))
-        splitter = RepeatedStratifiedKFold(n_splits=folds, n_repeats=repeats, random_state=self.random_state)
+        splitter = default_folds(y, classification=classification, random_state=self.random_state)
         return list(splitter.split(X, y))
 
     def _fill(
