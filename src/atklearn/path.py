@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,9 @@ from atklearn.aggregate import resolve_k
 from atklearn.individual import INDIVIDUAL_LOSSES, Array, IndividualLoss
 from atklearn.linear import ATkClassifier, ATkRegressor
 from atklearn.objective import Problem
+from atklearn.solution import Solution
 from atklearn.solvers.path import solve_path
+from atklearn.solvers.sgd import SGD, solve_sgd
 
 __all__ = ["ATkPath", "atk_path", "solve_grid"]
 
@@ -70,6 +74,7 @@ def atk_path(
     class_weight: dict[Any, float] | str | None = None,
     fit_intercept: bool = True,
     penalize_intercept: bool = False,
+    solver: str | SGD = "exact",
     tol: float = 1e-3,
     max_iter: int = 1000,
 ) -> ATkPath:
@@ -89,10 +94,12 @@ def atk_path(
         Classification only.
     fit_intercept : bool, default=True
     penalize_intercept : bool, default=False
+    solver : {"exact", "sgd"} or SGD, default="exact"
+        As in :class:`atklearn.ATkClassifier`; "sgd" starts every fit afresh.
     tol : float, default=1e-3
         The duality gap allowed, relative to the objective: enough to compare cells; lower it for final fits.
     max_iter : int, default=1000
-        Newton steps per fit.
+        Newton steps per fit, or passes over the data for "sgd".
 
     Returns
     -------
@@ -124,7 +131,7 @@ def atk_path(
         check_classification_targets(y)
     problems, mass = estimator._problems(X, y, sample_weight)
     masses = [resolve_k(k, float(mass.sum())) for k in ks]
-    return solve_grid(problems, masses, Cs, tol, max_iter, getattr(estimator, "classes_", None))
+    return solve_grid(problems, masses, Cs, tol, max_iter, getattr(estimator, "classes_", None), solver)
 
 
 def solve_grid(
@@ -134,17 +141,21 @@ def solve_grid(
     tol: float,
     max_iter: int,
     classes: npt.NDArray[Any] | None,
+    solver: str | SGD = "exact",
 ) -> ATkPath:
     """Solve every problem on the grid; ``ks`` in units of mass."""
     if len(ks) == 0 or len(Cs) == 0 or min(Cs) <= 0.0:
         raise ValueError(f"Grids are expected to be non-empty, with every C > 0, got ks={ks!r}, Cs={Cs!r}.")
+    if not isinstance(solver, SGD) and solver not in ("exact", "sgd"):
+        raise ValueError(f'solver is expected to be "exact", "sgd" or an SGD, got {solver!r}.')
+    cells_of = solve_path if solver == "exact" else partial(_sgd_cells, solver if isinstance(solver, SGD) else SGD())
     d = problems[0].design.n_features
     shape = (len(ks), len(Cs), len(problems))
     coefs, intercepts = np.empty((*shape, d)), np.zeros(shape)
     objectives, gaps, thresholds = np.empty((3, *shape))
     n_iters = np.empty(shape, dtype=np.intp)
     for index, problem in enumerate(problems):
-        for i, j, solution in solve_path(problem, ks, Cs, tol=tol, max_iter=max_iter):
+        for i, j, solution in cells_of(problem, ks, Cs, tol=tol, max_iter=max_iter):
             cell = i, j, index
             coefs[cell] = solution.coef[:d]
             if problem.design.intercept:
@@ -155,3 +166,11 @@ def solve_grid(
         np.asarray(ks, dtype=float), np.asarray(Cs, dtype=float), classes, coefs, intercepts, objectives, gaps,
         thresholds, n_iters,
     )  # fmt: skip
+
+
+def _sgd_cells(
+    settings: SGD, problem: Problem, ks: Sequence[float], Cs: Sequence[float], *, tol: float, max_iter: int
+) -> Iterator[tuple[int, int, Solution]]:
+    """Yield what :func:`solve_path` does, each fit by stochastic steps from the start."""
+    for (i, k), (j, C) in product(enumerate(ks), enumerate(Cs)):
+        yield i, j, solve_sgd(problem.at(k, C), tol=tol, max_iter=max_iter, settings=settings)
