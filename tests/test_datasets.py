@@ -24,7 +24,7 @@ from atklearn.datasets import (
     make_toy,
 )
 
-REAL = os.environ.get("ATKLEARN_DATA")
+REAL = os.environ.get("ATKLEARN_DATA") or None
 real_data = pytest.mark.skipif(REAL is None, reason="ATKLEARN_DATA does not name a folder with the real data files")
 
 
