@@ -1,0 +1,25 @@
+"""The paper's data sets: generated where a rule or a table gives them, else from files or OpenML."""
+
+from atklearn.datasets.generated import make_monk, make_sinc, make_titanic, make_toy
+from atklearn.datasets.loading import (
+    Dataset,
+    DatasetSummary,
+    DatasetUnavailable,
+    describe_datasets,
+    load_dataset,
+)
+from atklearn.datasets.registry import DATASETS, DatasetEntry
+
+__all__ = [
+    "DATASETS",
+    "Dataset",
+    "DatasetEntry",
+    "DatasetSummary",
+    "DatasetUnavailable",
+    "describe_datasets",
+    "load_dataset",
+    "make_monk",
+    "make_sinc",
+    "make_titanic",
+    "make_toy",
+]
