@@ -1,12 +1,13 @@
 """The paper's data sets: generated where a rule or a table gives them, else from files or OpenML."""
 
-from atklearn.datasets.generated import make_monk, make_sinc, make_titanic, make_toy
+from atklearn.datasets.generated import bayes_boundary, make_monk, make_sinc, make_titanic, make_toy
 from atklearn.datasets.loading import (
     Dataset,
     DatasetSummary,
     DatasetUnavailable,
     describe_datasets,
     load_dataset,
+    load_toy,
 )
 from atklearn.datasets.registry import DATASETS, DatasetEntry
 
@@ -16,8 +17,10 @@ __all__ = [
     "DatasetEntry",
     "DatasetSummary",
     "DatasetUnavailable",
+    "bayes_boundary",
     "describe_datasets",
     "load_dataset",
+    "load_toy",
     "make_monk",
     "make_sinc",
     "make_titanic",

@@ -9,11 +9,12 @@ import itertools
 from typing import Any
 
 import numpy as np
+from scipy.optimize import brentq
 from sklearn.utils import check_random_state
 
 from atklearn.individual import Array
 
-__all__ = ["make_monk", "make_sinc", "make_titanic", "make_toy"]
+__all__ = ["bayes_boundary", "make_monk", "make_sinc", "make_titanic", "make_toy"]
 
 _SPREAD = 0.22
 _NOISE = 0.2
@@ -80,6 +81,38 @@ def make_toy(case: int = 4, *, random_state: Any = None) -> tuple[Array, Array]:
     if case == 6:
         X[0] = (1.0, 1.15)
     return X, y
+
+
+def bayes_boundary(case: int) -> tuple[float, float, float]:
+    """Return the Bayes classifier of a toy case, outliers apart: positive where ``a x + b y + c > 0``.
+
+    All clusters have the same round shape and their centres lie on the diagonal, so the densities of the classes
+    compare alike along every line across it: the best boundary is ``x + y = 2 t``, with the classes balanced at (t, t).
+
+    Parameters
+    ----------
+    case : int
+
+    Returns
+    -------
+    a, b, c : float
+
+    Examples
+    --------
+    >>> a, b, c = bayes_boundary(1)
+    >>> round(a + b + c, 6)  # half way between (0, 0) and (2, 2)
+    0.0
+    """
+    positive = {0.0: 90.0, 1.0: 10.0} if case in (3, 4) else {0.0: 100.0 if case <= 4 else 196.0}
+    negative = {2.0: 100.0} if case <= 4 else {1.0: 4.0}
+
+    def log_density(t: float, clusters: dict[float, float]) -> float:
+        # the distance from (t, t) to the centre (m, m) is sqrt(2) |t - m|
+        terms = [np.log(count) - ((t - centre) / _SPREAD) ** 2 for centre, count in clusters.items()]
+        return float(np.logaddexp.reduce(terms))
+
+    t = brentq(lambda t: log_density(t, positive) - log_density(t, negative), 0.0, max(negative))
+    return -1.0, -1.0, 2.0 * float(t)
 
 
 def make_sinc(n_samples: int = 1000, *, random_state: Any = None) -> tuple[Array, Array]:

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import numpy as np
 
+from atklearn.datasets.generated import make_toy
 from atklearn.datasets.openml import OpenMLCopy
 from atklearn.datasets.registry import DATASETS, DatasetEntry
 from atklearn.individual import Array
 
-__all__ = ["Dataset", "DatasetSummary", "DatasetUnavailable", "describe_datasets", "load_dataset"]
+__all__ = ["Dataset", "DatasetSummary", "DatasetUnavailable", "describe_datasets", "load_dataset", "load_toy"]
 
 
 class DatasetUnavailable(LookupError):  # noqa: N818 - a state of the world, not a fault of the caller
@@ -112,6 +113,38 @@ def load_dataset(name: str, *, data_dir: str | os.PathLike[str] | None = None, n
     return _from_openml(entry, entry.openml, data_dir)
 
 
+def load_toy(case: int, *, data_dir: str | os.PathLike[str] | None = None) -> tuple[Array, Array, str]:
+    """Return a toy case from ``toy/caseN.csv`` in `data_dir` if it is there, else generated, and which of the two.
+
+    Parameters
+    ----------
+    case : int
+    data_dir : str or path-like, default=None
+
+    Returns
+    -------
+    X : ndarray of shape (200, 2)
+    y : ndarray of shape (200,)
+    source : str
+
+    Examples
+    --------
+    >>> X, y, source = load_toy(4)
+    >>> X.shape, source
+    ((200, 2), 'generated')
+    """
+    path = None if data_dir is None else Path(data_dir, "toy", f"case{case}.csv")
+    if path is None or not path.is_file():
+        return *make_toy(case, random_state=0), "generated"
+    table, _, _ = _read_numbers(path)
+    if table.shape != (200, 3) or not set(np.unique(table[:, 2])) == {-1.0, 1.0}:
+        raise ValueError(
+            f"{path.name} is expected to hold 200 samples with two features and a target of -1 and +1, found a table "
+            f"of {table.shape[0]} x {table.shape[1]}; replace it."
+        )
+    return table[:, :2], table[:, 2], f"file {path.name}"
+
+
 def describe_datasets(data_dir: str | os.PathLike[str] | None = None) -> list[DatasetSummary]:
     """Return what the paper says of its data sets, and where each would come from, without asking the network.
 
@@ -183,6 +216,16 @@ def _unavailable(
 
 
 def _from_file(entry: DatasetEntry, path: Path) -> Dataset:
+    table, names, content = _read_numbers(path)
+    source = f"file {path.name}"
+    if path.suffix == ".gz" and entry.sha256 is not None:
+        same = hashlib.sha256(content).hexdigest() == entry.sha256
+        source += " (sha256 verified)" if same else " (sha256 differs from the known copy)"
+    return _checked(entry, table[:, :-1], table[:, -1], names[:-1], path.name, source)
+
+
+def _read_numbers(path: Path) -> tuple[Array, list[str], bytes]:
+    """Return the table in a file with the names of its columns, the last being the target, and the file's content."""
     try:
         content = path.read_bytes()
         text = (gzip.decompress(content) if path.suffix == ".gz" else content).decode("utf-8")
@@ -201,11 +244,7 @@ def _from_file(entry: DatasetEntry, path: Path) -> Dataset:
             raise ValueError(f"the header names {len(names)} columns, the rows have {table.shape[1]}")
     except ValueError as error:
         raise ValueError(f"{path.name} is not a table of numbers: {error}.") from error
-    source = f"file {path.name}"
-    if path.suffix == ".gz" and entry.sha256 is not None:
-        same = hashlib.sha256(content).hexdigest() == entry.sha256
-        source += " (sha256 verified)" if same else " (sha256 differs from the known copy)"
-    return _checked(entry, table[:, :-1], table[:, -1], names[:-1], path.name, source)
+    return table, names, content
 
 
 def _from_openml(entry: DatasetEntry, copy: OpenMLCopy, data_dir: str | os.PathLike[str] | None) -> Dataset:

@@ -20,6 +20,7 @@ FIGURE_3_SETS = ("monk", "australian", "splice", "phoneme")
 _C = 100.0
 _N_KS = 40
 _TOY_PASSES = 1000
+_LAMBDAS = (0.25, 0.5)
 
 
 class ToyCases:
@@ -60,8 +61,6 @@ class ToyCases:
 class ShiftedLoss:
     """Figure 2: the individual loss, and as AT_k sees it, ``[l - lambda]_+``."""
 
-    _LAMBDAS = {"log_loss": (0.25, 0.5), "hinge": (0.25, 0.5)}
-
     def tasks(self) -> Sequence[Task]:
         """Return a task per loss."""
         return [Task(f"figure 2: {loss}", loss, cost=0.0) for loss in PAPER_LOSSES["classification"]]
@@ -70,7 +69,7 @@ class ShiftedLoss:
         """Evaluate the curves."""
         margin = np.linspace(-2.0, 3.0, 101)
         values = resolve_individual_loss(task.key, "classification")(margin, np.ones(margin.size))
-        curves = {0.0: values} | {lam: np.maximum(values - lam, 0.0) for lam in self._LAMBDAS[task.key]}
+        curves = {0.0: values} | {lam: np.maximum(values - lam, 0.0) for lam in _LAMBDAS}
         return [
             {
                 "record": "curve", "figure": 2, "loss": task.key, "lambda": lam,

@@ -1,9 +1,9 @@
 """Tables 1 to 4 of the paper: error and G-mean on eight data sets, RMSE and MAE on four, two losses each.
 
-The paper's protocol: 50 % of the samples to train, 25 % to choose k and C, 25 % to test; ten random splits; a homogeneous
-linear model, that is a penalised intercept; C in 10^-5 ... 10^5, extended while the best is at an end; k log-spaced in
-[1, n]; regression targets scaled to [0, 1]. What it leaves open is settled in docs/decisions/0009: features are scaled
-to [-1, 1], and Sinc, which is random, is drawn anew for every split.
+The paper's protocol: 50 % of the samples to train, 25 % to choose k and C, 25 % to test; ten random splits; a
+homogeneous linear model, that is a penalised intercept; C in 10^-5 ... 10^5, extended while the best is at an end; k
+log-spaced in [1, n]; regression targets scaled to [0, 1]. What it leaves open is settled in docs/decisions/0009:
+features are scaled to [-1, 1], and Sinc, which is random, is drawn anew for every split.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from atklearn.choosing import choose_best
 from atklearn.datasets import Dataset, make_sinc
 from atklearn.experiments.measures import grid_measures
 from atklearn.experiments.running import Task
@@ -77,8 +76,8 @@ class PaperTables:
         """Yield the grid of fits, then decade after decade of C while the best for any purpose is the last."""
         ks = log_spaced(y.size, _N_KS)
         limits = {"tol": 1e-3} if self.solver == "exact" else {"tol": 1e-2, "max_iter": _SGD_PASSES}
-        decades, scores = [int(decade) for decade in _DECADES], {}
-        fresh = decades
+        columns: dict[int, dict[str, Array]] = {}  # per decade of C, the measures of all k
+        fresh = [int(decade) for decade in _DECADES]
         while fresh:
             path = atk_path(
                 X, y, ks=ks, Cs=[10.0**decade for decade in fresh], loss=loss, penalize_intercept=True,
@@ -87,24 +86,22 @@ class PaperTables:
             yield path
             measured = grid_measures(path, loss, path.scores(X_validation), y_validation)
             for position, decade in enumerate(fresh):
-                scores[decade] = {measure: values[:, position] for measure, values in measured.items()}
-            decades = sorted(scores)
-            fresh = [end for end in _next_decades(scores) if abs(end) <= _MOST_DECADES]
+                columns[decade] = {measure: values[:, position] for measure, values in measured.items()}
+            fresh = [decade for decade in _decades_beyond(columns) if abs(decade) <= _MOST_DECADES]
 
 
-def _next_decades(scores: dict[int, dict[str, Array]]) -> set[int]:
-    """Return the decades beyond the ends at which maximum, average or AT_k has its best value of a measure."""
-    decades = sorted(scores)
-    beyond = {0: decades[0] - 1, len(decades) - 1: decades[-1] + 1}
+def _decades_beyond(columns: dict[int, dict[str, Array]]) -> list[int]:
+    """Return the decades next to an end of the grid at which maximum, average or AT_k is better than anywhere else."""
+    decades = sorted(columns)
     wanted = set()
-    for measure in scores[decades[0]]:
-        if measure == "tail_loss":  # reported, never chosen by
-            continue
-        sign = 1.0 if measure == "g_mean" else -1.0
-        grid = sign * np.array([scores[decade][measure] for decade in decades]).T[None]
-        for part in (grid[:, :1], grid[:, -1:], grid):
-            wanted.add(beyond.get(choose_best(part)[1]))
-    return {decade for decade in wanted if decade is not None}
+    for measure in set(columns[decades[0]]) - {"tail_loss"}:  # which is reported, never chosen by
+        scores = (1.0 if measure == "g_mean" else -1.0) * np.array([columns[decade][measure] for decade in decades])
+        for best in (scores[:, 0], scores[:, -1], scores.max(axis=1)):
+            if best[0] > best[1:].max():
+                wanted.add(decades[0] - 1)
+            if best[-1] > best[:-1].max():
+                wanted.add(decades[-1] + 1)
+    return sorted(wanted)
 
 
 def drawn(dataset: Dataset, split: int) -> tuple[Array, Array]:
