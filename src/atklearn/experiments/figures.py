@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -38,7 +39,7 @@ class ToyCases:
         """Fit every k."""
         case, loss = task.key
         X, y = self.cases[case]
-        limits = {"tol": 1e-6} if self.solver == "exact" else {"tol": 1e-3, "max_iter": _TOY_PASSES}
+        limits: dict[str, Any] = {"tol": 1e-6} if self.solver == "exact" else {"tol": 1e-3, "max_iter": _TOY_PASSES}
         ks = range(1, y.size + 1)
         path = atk_path(X, y, ks=list(ks), Cs=[_C], loss=loss, penalize_intercept=True, solver=self.solver, **limits)
         errors = grid_measures(path, loss, path.scores(X), y)["error"][:, 0]
@@ -101,7 +102,7 @@ class ErrorAgainstK:
         X, y = drawn(self.datasets[name], split)
         train, _, test = paper_split(y.size, split)
         X = scale_features(X, train)
-        limits = {"tol": 1e-4} if self.solver == "exact" else {"tol": 1e-2, "max_iter": 100}
+        limits: dict[str, Any] = {"tol": 1e-4} if self.solver == "exact" else {"tol": 1e-2, "max_iter": 100}
         path = atk_path(
             X[train], y[train], ks=log_spaced(train.size, _N_KS), Cs=[_C], loss=loss, penalize_intercept=True,
             solver=self.solver, **limits,

@@ -9,6 +9,7 @@ features are scaled to [-1, 1], and Sinc, which is random, is drawn anew for eve
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -75,7 +76,7 @@ class PaperTables:
     def _paths(self, X: Array, y: Array, loss: str, X_validation: Array, y_validation: Array) -> Iterator[ATkPath]:
         """Yield the grid of fits, then decade after decade of C while the best for any purpose is the last."""
         ks = log_spaced(y.size, _N_KS)
-        limits = {"tol": 1e-3} if self.solver == "exact" else {"tol": 1e-2, "max_iter": _SGD_PASSES}
+        limits: dict[str, Any] = {"tol": 1e-3} if self.solver == "exact" else {"tol": 1e-2, "max_iter": _SGD_PASSES}
         columns: dict[int, dict[str, Array]] = {}  # per decade of C, the measures of all k
         fresh = [int(decade) for decade in _DECADES]
         while fresh:
