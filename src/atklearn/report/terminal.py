@@ -15,7 +15,7 @@ __all__ = ["print_page"]
 STYLES = {"": "", "best": "bold", "close": "underline", "optimistic": "italic dim", "miss": ""}
 COLOURS = {"helps": "bold green", "hurts": "bold red", "none": "bold"}
 LONGEST_WORD = 12  # of a header or a name that is not folded
-PADDING = 2
+GAP = 2  # between columns
 
 
 def print_page(page: Page, console: Console) -> None:
@@ -47,7 +47,7 @@ def _print_table(table: Table, console: Console) -> None:
     console.print(Text(plain(table.title), style="bold"))
     numeric = numeric_columns(table)
     for columns in _parts(table, console.width):
-        part = RichTable(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, PADDING, 0, 0))
+        part = RichTable(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, GAP - 1, 0, 0))
         for i in columns:
             part.add_column(
                 Text(plain(table.columns[i])),
@@ -78,11 +78,11 @@ def _parts(table: Table, width: int) -> list[list[int]]:
         cells = [_text(row[i]).cell_len for row in table.rows]
         longest = max(cells, default=0) if numeric[i] else min(max(cells, default=0), 2 * LONGEST_WORD)
         head = min(max((Text(word).cell_len for word in plain(title).split()), default=0), LONGEST_WORD)
-        widths.append(max(longest, head) + PADDING)
+        widths.append(max(longest, head) + GAP)
     parts = [[0]]
     used = widths[0]
     for i in range(1, len(widths)):
-        if used + widths[i] > width + PADDING and len(parts[-1]) > 1:
+        if used + widths[i] > width + GAP and len(parts[-1]) > 1:
             parts.append([0])
             used = widths[0]
         parts[-1].append(i)
