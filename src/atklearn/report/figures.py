@@ -20,6 +20,7 @@ from atklearn.report.style import (
     DASHES,
     GUIDE,
     LONGEST_LABEL,
+    LONGEST_MARK,
     MANY_POINTS,
     POINTS,
     SYMBOLS,
@@ -107,7 +108,7 @@ def _draw_chart(chart: Chart) -> Figure:
         side = 0.0 if mark.to_the_right else 1.0
         stem = {"arrowstyle": "-", "color": GUIDE, "linewidth": 0.8, "shrinkA": 0.0, "shrinkB": 0.0}
         ax.annotate(
-            _label(mark.text),
+            plain(mark.text, LONGEST_MARK),
             (mark.x, 1.0),
             (0.0, 5.0 + 12.0 * mark.row),
             xycoords=("data", "axes fraction"),
@@ -171,7 +172,7 @@ def _log_axis(ax: Axes, chart: Chart) -> None:
     ticks = log_ticks(min(shown), max(shown)) if shown else []
     if len(ticks) > 1:
         ax.xaxis.set_major_locator(FixedLocator(ticks))
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda tick, _: f"{tick:,.6g}"))
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda tick, _: f"{tick:,.9g}"))
     ax.xaxis.set_minor_locator(NullLocator())
 
 

@@ -84,10 +84,11 @@ def half_plane(line: Line, window: Window, side: float) -> Outline | None:
 
 def _corners(line: Line, window: Window) -> list[tuple[float, float, float]] | None:
     """Return the corners of the window with the value of the line there; None for a line that is none."""
-    scale = max(abs(line.a), abs(line.b))
-    if not scale > 0 or not math.isfinite(scale + line.c):
+    a, b, c = float(line.a), float(line.b), float(line.c)
+    scale = max(abs(a), abs(b))
+    if not scale > 0 or not math.isfinite(a + b + c):
         return None
-    a, b, c = line.a / scale, line.b / scale, line.c / scale  # else tiny weights underflow below
+    a, b, c = a / scale, b / scale, c / scale  # else tiny weights underflow below
     places = [(window.left, window.bottom), (window.right, window.bottom)]
     places += [(window.right, window.top), (window.left, window.top)]
     return [(x, y, a * x + b * y + c) for x, y in places]

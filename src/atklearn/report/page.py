@@ -16,7 +16,7 @@ from plotly.offline import get_plotlyjs
 from atklearn.report.content import Block, Chart, Explorer, Page, Plane, Section, Table
 from atklearn.report.numbers import chart_numbers, explorer_numbers, plane_numbers
 from atklearn.report.plotting import chart_figure, explorer_figures, plane_figure
-from atklearn.report.style import EMPHASES, OUTCOMES, numeric_columns
+from atklearn.report.style import OUTCOMES, emphasis_key, numeric_columns
 
 __all__ = ["render_page", "write_page"]
 
@@ -60,7 +60,7 @@ def render_page(page: Page) -> str:
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     templates.policies["json.dumps_kwargs"] = {"allow_nan": False}
-    templates.globals.update(numeric_columns=numeric_columns, emphases=EMPHASES, wide=WIDE)
+    templates.globals.update(numeric_columns=numeric_columns, emphasis_key=emphasis_key, wide=WIDE)
     sections = [(section, _parts(section)) for section in page.sections]
     drawn = any(part.pictures for _, parts in sections for part in parts)
     scripts = [get_plotlyjs(), _source(templates, "page.js")] if drawn else []

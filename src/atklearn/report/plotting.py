@@ -14,6 +14,7 @@ from atklearn.report.geometry import half_plane, segment, window_of
 from atklearn.report.style import (
     GUIDE,
     LONGEST_LABEL,
+    LONGEST_MARK,
     MANY_POINTS,
     POINTS,
     Mark,
@@ -66,7 +67,7 @@ def chart_figure(chart: Chart) -> Figure:
     layout["hovermode"] = "x unified"
     layout["shapes"] = [_upright(mark.x, "dot", 1.2) for mark in marks]
     layout["annotations"] = [_mark(mark, chart.log_x) for mark in marks]
-    layout["xaxis"].update(_log_axis(chart) if chart.log_x else {})
+    layout["xaxis"].update(_x_axis(chart))
     return {"data": [band for band in bands if band] + lines, "layout": layout}
 
 
@@ -206,7 +207,7 @@ def _band(place: int, series: Series, style: Style) -> Figure | None:
 
 def _layout(x_title: str, y_title: str, legend: bool) -> Figure:
     axis = {"gridcolor": RULE, "linecolor": GUIDE, "zeroline": False, "ticks": "outside", "tickcolor": GUIDE}
-    axis |= {"automargin": True, "hoverformat": ".4~g"}
+    axis |= {"automargin": True, "hoverformat": ".6~g"}
     return {
         "xaxis": {**axis, "showgrid": False, "showline": True, "title": {"text": label(x_title), "standoff": 8}},
         "yaxis": {**axis, "title": {"text": label(y_title), "standoff": 8}},
@@ -229,12 +230,19 @@ def _layout(x_title: str, y_title: str, legend: bool) -> Figure:
     }
 
 
-def _log_axis(chart: Chart) -> Figure:
+def _x_axis(chart: Chart) -> Figure:
+    """Return the range, which Plotly would stretch to make room for long labels of marks, and the ticks."""
     shown = shown_x(chart)
-    ticks = log_ticks(min(shown), max(shown)) if shown else []
-    if len(ticks) < 2:
-        return {"type": "log"}
-    return {"type": "log", "tickvals": ticks, "ticktext": [f"{tick:,.6g}" for tick in ticks]}
+    if not shown:
+        return {"type": "log" if chart.log_x else "linear"}
+    low, high = min(shown), max(shown)
+    ends = (math.log10(low), math.log10(high)) if chart.log_x else (low, high)
+    margin = 0.04 * (ends[1] - ends[0]) or 0.5
+    axis: Figure = {"type": "log" if chart.log_x else "linear", "range": [ends[0] - margin, ends[1] + margin]}
+    ticks = log_ticks(low, high) if chart.log_x else []
+    if len(ticks) > 1:
+        axis |= {"tickvals": ticks, "ticktext": [f"{tick:,.9g}" for tick in ticks]}
+    return axis
 
 
 def _upright(x: float, dash: str, width: float) -> Figure:
@@ -249,7 +257,7 @@ def _mark(mark: Mark, log_x: bool) -> Figure:
         "yref": "paper",
         "x": math.log10(mark.x) if log_x else mark.x,  # unlike in shapes
         "y": 1,
-        "text": label(mark.text),
+        "text": label(plain(mark.text, LONGEST_MARK)),
         "font": {"size": 12},
         "showarrow": True,
         "arrowhead": 0,

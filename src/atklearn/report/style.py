@@ -17,6 +17,7 @@ __all__ = [
     "EMPHASES",
     "GUIDE",
     "LONGEST_LABEL",
+    "LONGEST_MARK",
     "MANY_POINTS",
     "OUTCOMES",
     "POINTS",
@@ -24,6 +25,7 @@ __all__ = [
     "Mark",
     "PointStyle",
     "Style",
+    "emphasis_key",
     "line_styles",
     "log_ticks",
     "numeric_columns",
@@ -67,7 +69,7 @@ SYMBOLS = {
 GUIDE = "#808080"
 """Cursors, marks and anything else that is no data: seen on white and on black."""
 
-LONGEST_LABEL = 60
+LONGEST_LABEL, LONGEST_MARK = 60, 32
 MANY_POINTS = 40  # of a line: from here on markers would run into one another
 NUMBER = re.compile(r"[\W\d_e]*|nan|n/a|-?inf", re.IGNORECASE)  # no letters but that of an exponent
 # C0 and C1 controls could drive a terminal and are not allowed in SVG; direction overrides could reorder a line;
@@ -190,6 +192,12 @@ def place_marks(chart: Chart) -> list[Mark]:
     left = [(x, text, True) for x, text in marks if x < middle]
     right = [(x, text, False) for x, text in marks if x >= middle]
     return [Mark(x, text, row, side) for row, (x, text, side) in enumerate(right + left[::-1])]
+
+
+def emphasis_key(table: Table) -> list[str]:
+    """Return what the emphases that occur in a table mean."""
+    used = {cell.emphasis for row in table.rows for cell in row}
+    return [meaning for emphasis, meaning in EMPHASES.items() if emphasis in used]
 
 
 def numeric_columns(table: Table) -> list[bool]:

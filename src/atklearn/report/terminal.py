@@ -8,7 +8,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from atklearn.report.content import Cell, Page, Table
-from atklearn.report.style import EMPHASES, OUTCOMES, numeric_columns, plain
+from atklearn.report.style import OUTCOMES, emphasis_key, numeric_columns, plain
 
 __all__ = ["print_page"]
 
@@ -60,10 +60,9 @@ def _print_table(table: Table, console: Console) -> None:
             part.add_row(*(_text(row[i]) for i in columns))
         console.print(part)
         console.print()
-    used = {cell.emphasis for row in table.rows for cell in row}
-    legend = [meaning for emphasis, meaning in EMPHASES.items() if emphasis in used]
-    if table.note or legend:
-        console.print(Text(" ".join([plain(table.note), *legend]).strip(), style="dim"))
+    note = " ".join([plain(table.note), *emphasis_key(table)]).strip()
+    if note:
+        console.print(Text(note, style="dim"))
 
 
 def _text(cell: Cell) -> Text:
