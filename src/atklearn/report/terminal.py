@@ -1,0 +1,89 @@
+"""A report in the terminal: its headline, its tables and what is said around them."""
+
+from __future__ import annotations
+
+from rich import box
+from rich.console import Console
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from atklearn.report.content import Cell, Page, Table
+from atklearn.report.style import OUTCOMES, emphasis_key, numeric_columns, plain
+
+__all__ = ["print_page"]
+
+STYLES = {"": "", "best": "bold", "close": "underline", "optimistic": "italic dim", "miss": ""}
+COLOURS = {"helps": "bold green", "hurts": "bold red", "none": "bold"}
+LONGEST_WORD = 12  # of a header or a name that is not folded
+GAP = 2  # between columns
+
+
+def print_page(page: Page, console: Console) -> None:
+    """Print the headline, the paragraphs and the tables of a page; charts are left to the other views.
+
+    Parameters
+    ----------
+    page : Page
+    console : rich.console.Console
+    """
+    console.print(Text(plain(page.title), style="bold"))
+    verdict = Text(OUTCOMES[page.outcome][1], style=COLOURS[page.outcome])
+    console.print(Text.assemble(verdict, ". ", plain(page.headline)))
+    for section in page.sections:
+        blocks = [block for block in section.blocks if isinstance(block, str | Table)]
+        if blocks:
+            console.print()
+            console.rule(Text(plain(section.title), style="bold"), align="left", characters="-")
+        for block in blocks:
+            console.print()
+            if isinstance(block, str):
+                console.print(Text(plain(block)))
+            else:
+                _print_table(block, console)
+
+
+def _print_table(table: Table, console: Console) -> None:
+    """Print a table, one that is too wide in parts that all begin with the names of the rows."""
+    console.print(Text(plain(table.title), style="bold"))
+    numeric = numeric_columns(table)
+    for columns in _parts(table, console.width):
+        part = RichTable(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, GAP - 1, 0, 0))
+        for i in columns:
+            part.add_column(
+                Text(plain(table.columns[i])),
+                justify="right" if numeric[i] else "left",
+                vertical="bottom" if i else "top",
+                overflow="fold",
+                no_wrap=False,
+            )
+        for row in table.rows:
+            part.add_row(*(_text(row[i]) for i in columns))
+        console.print(part)
+        console.print()
+    note = " ".join([plain(table.note), *emphasis_key(table)]).strip()
+    if note:
+        console.print(Text(note, style="dim"))
+
+
+def _text(cell: Cell) -> Text:
+    return Text(plain(cell.text) + ("†" if cell.emphasis == "miss" else ""), style=STYLES[cell.emphasis])
+
+
+def _parts(table: Table, width: int) -> list[list[int]]:
+    """Return the columns of each part: as many as there is room for, the first one always."""
+    numeric = numeric_columns(table)
+    widths = []
+    for i, title in enumerate(table.columns):
+        cells = [_text(row[i]).cell_len for row in table.rows]
+        longest = max(cells, default=0) if numeric[i] else min(max(cells, default=0), 2 * LONGEST_WORD)
+        head = min(max((Text(word).cell_len for word in plain(title).split()), default=0), LONGEST_WORD)
+        widths.append(max(longest, head) + GAP)
+    parts = [[0]]
+    used = widths[0]
+    for i in range(1, len(widths)):
+        if used + widths[i] > width + GAP and len(parts[-1]) > 1:
+            parts.append([0])
+            used = widths[0]
+        parts[-1].append(i)
+        used += widths[i]
+    return parts
