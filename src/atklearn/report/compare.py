@@ -117,10 +117,11 @@ def _headline(found: _Findings) -> str:
     )
     name, factor, _ = MEASURES[score]
     unit = " percentage points" if factor == 100.0 else ""
-    start = {"helps": "AT_k helps", "hurts": "AT_k hurts", "none": "No difference seen"}[outcome.verdict]
+    percent = " %" if factor == 100.0 else ""
+    what = name.removesuffix(" %")
     return (
-        f"{start}: {name.removesuffix(' %')} {number(ours, score)}{' %' * (factor == 100.0)} with AT_k, "
-        f"{number(average, score)}{' %' * (factor == 100.0)} with the average; difference "
+        f"{what[0].upper()}{what[1:]} {number(ours, score)}{percent} with AT_k, {number(average, score)}{percent} with "
+        "the average; difference "
         f"{number(outcome.difference.mean, score, signed=True)} ± {number(outcome.difference.error, score)}{unit}, "
         f"{p_value(outcome.difference.p_value)}."
     )
@@ -162,8 +163,9 @@ def _verdict_table(found: _Findings) -> Table:
         ["method", MEASURES[found.score][0], "k/n", "splits with k < n"],
         rows,
         "Mean and standard deviation over the test parts. Loss, class weights, C and k are chosen within each training "
-        "part by this same measure. AT_k includes the average (k = n) and keeps it unless a smaller k is clearly better. "
-        "The test is the paired t-test, corrected for training parts that overlap (Nadeau and Bengio, 2003), at 5 %.",
+        "part by this same measure. AT_k includes the average (k = n) and keeps it unless a smaller k is clearly "
+        "better. The test is the paired t-test, corrected for training parts that overlap (Nadeau and Bengio, 2003), "
+        "at 5 %.",
     )
 
 
@@ -348,10 +350,10 @@ def _hard_rows(found: _Findings) -> list[Block]:
 def _provenance(found: _Findings) -> list[tuple[str, str]]:
     run, data, config = found.run, found.data, found.run["config"]
     folds = config["n_folds"] or round(1.0 / data["fold_ratio"]) + 1
-    entries = [
+    classes = [f"{name}: {count}" for name, count in zip(data.get("classes", ()), data.get("counts", ()), strict=True)]
+    return [
         ("Data", f"{data['dataset']}: {data['n']} rows, {data['d']} columns, target {data['target']}, {data['task']}"),
-        *([("Classes", ", ".join(f"{name}: {count}" for name, count in zip(data["classes"], data["counts"], strict=True)))]
-          if "classes" in data else []),
+        *([("Classes", ", ".join(classes))] if classes else []),
         *([("Rows compared on", f"{data['n_used']}, drawn at random")] if data["n_used"] < data["n"] else []),
         *(("Note", note) for note in data["notes"]),
         ("Splits", f"{config['n_splits']} random splits, 75 % to train, 25 % to test"),
@@ -365,4 +367,3 @@ def _provenance(found: _Findings) -> list[tuple[str, str]]:
         ("Fingerprint of the data", config["data"]),
         ("Versions", ", ".join(f"{name} {version}" for name, version in run["versions"].items())),
     ]  # fmt: skip
-    return entries

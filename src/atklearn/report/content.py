@@ -33,7 +33,7 @@ class Cell:
     ----------
     text : str
     emphasis : {"", "best", "close", "optimistic", "miss"}
-        The best of its row; not significantly different from the best; chosen with the test part in view; away from
+        The best of those compared; not significantly different from it; chosen with the test part in view; away from
         the reference value.
     """
 
@@ -238,8 +238,8 @@ class Page:
     title : str
     headline : str
         The answer in one sentence.
-    outcome : {"helps", "hurts", "none"}
-        How the headline is to be taken; shown by more than a colour.
+    outcome : {"helps", "hurts", "none", "summary"}
+        How the headline is to be taken; shown by more than a colour. A summary has no verdict.
     sections : sequence of Section
     provenance : sequence of (str, str)
         How it was run: names and values, shown at the end.
@@ -247,6 +247,6 @@ class Page:
 
     title: str
     headline: str
-    outcome: Literal["helps", "hurts", "none"]
+    outcome: Literal["helps", "hurts", "none", "summary"]
     sections: Sequence[Section]
     provenance: Sequence[tuple[str, str]] = field(default_factory=tuple)

@@ -38,11 +38,12 @@ OUTCOMES = {
     "helps": ("▲", "AT_k helps"),
     "hurts": ("▼", "AT_k hurts"),
     "none": ("◆", "No difference seen"),
+    "summary": ("●", "In short"),
 }
 """Symbol and word of each outcome."""
 
 EMPHASES = {
-    "best": "Bold: the best of its row.",
+    "best": "Bold: the best.",
     "close": "Underlined: not significantly different from the best.",
     "optimistic": "Italic: chosen with the test part in view.",
     "miss": "†: away from the reference value.",

@@ -13,7 +13,7 @@ from atklearn.report.style import OUTCOMES, emphasis_key, numeric_columns, plain
 __all__ = ["print_page"]
 
 STYLES = {"": "", "best": "bold", "close": "underline", "optimistic": "italic dim", "miss": ""}
-COLOURS = {"helps": "bold green", "hurts": "bold red", "none": "bold"}
+COLOURS = {"helps": "bold green", "hurts": "bold red", "none": "bold", "summary": "bold"}
 LONGEST_WORD = 12  # of a header or a name that is not folded
 GAP = 2  # between columns
 
