@@ -181,7 +181,7 @@ def test_table_has_caption_scopes_and_a_legend_of_what_occurs():
     assert region["tabindex"] == "0"
     assert region["aria-label"] == "Table: Errors"
     keys = [text for tag, text in reader.texts if tag == "span" and text.endswith(".")]
-    assert keys == ["Bold: the best of its row.", "†: away from the reference value."]
+    assert keys == ["Bold: the best.", "†: away from the reference value."]
     assert ("sup", "†") in reader.texts
 
 

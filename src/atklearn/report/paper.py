@@ -196,9 +196,9 @@ def _table(measure: str, by_dataset: dict[str, dict[str, dict[str, Array]]], dat
         f"{number}: {what}",
         ["data set, loss", "maximum", "average", "AT_k", "AT_k, k in hindsight"],
         rows,
-        "Mean (standard deviation) over the splits. Bold and underlined are ours, over both losses of a data set, by the "
-        "paired t-test at 5 % corrected for training parts that overlap (Nadeau and Bengio, 2003); the dagger marks an "
-        "average away from the paper's by more than two of its standard deviations.",
+        "Mean (standard deviation) over the splits. Bold and underlined are ours, over both losses of a data set, by "
+        "the paired t-test at 5 %, corrected for training parts that overlap (Nadeau and Bengio, 2003); the dagger marks "
+        "an average away from the paper's by more than two of its standard deviations.",
     )
 
 
