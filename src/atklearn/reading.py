@@ -70,7 +70,7 @@ def is_svmlight(path: Path) -> bool:
 
 
 def read_frame(path: Path, text: Iterable[str] = ()) -> pd.DataFrame:
-    """Return the table of a CSV or Parquet file, its columns named by distinct strings.
+    r"""Return the table of a CSV or Parquet file, its columns named by distinct strings.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def read_frame(path: Path, text: Iterable[str] = ()) -> pd.DataFrame:
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder) / "bikes.csv"
-    ...     _ = path.write_text("town;rides\\nUlm;1,5\\nBonn;2\\n", encoding="utf-8")
+    ...     _ = path.write_text("town;rides\nUlm;1,5\nBonn;2\n", encoding="utf-8")
     ...     frame = read_frame(path)
     >>> frame["rides"].tolist()
     [1.5, 2.0]
@@ -201,7 +201,9 @@ def as_feature(column: pd.Series) -> pd.Series:
     [1.0, nan, 0.0]
     """
     arrow = column.dtype.pyarrow_dtype if isinstance(column.dtype, pd.ArrowDtype) else None
-    if arrow is not None and (pa.types.is_nested(arrow) or pa.types.is_binary(arrow) or pa.types.is_large_binary(arrow)):
+    if arrow is not None and (
+        pa.types.is_nested(arrow) or pa.types.is_binary(arrow) or pa.types.is_large_binary(arrow)
+    ):
         raise ValueError(
             f"The column {column.name!r} is expected to hold numbers, text or dates, and holds {arrow}; "
             f"leave it out with --drop {column.name!r}."
