@@ -138,16 +138,17 @@ def predict_table(model: Pipeline, path: str | Path) -> pd.DataFrame:
 
 def _known_columns(fitted: ColumnTransformer, path: Path) -> pd.DataFrame:
     """Return the columns that the model was fitted on, each of the kind it had then."""
-    kinds = {name: kind for kind, _, names in fitted.transformers for name in names}
-    texts = [name for name, kind in kinds.items() if kind == "texts"]
+    kinds = dict.fromkeys(fitted.feature_names_in_, "long")
+    kinds |= {name: kind for kind, _, names in fitted.transformers if isinstance(names, list) for name in names}
+    texts = [name for name, kind in kinds.items() if kind in ("texts", "long")]
     frame = read_frame(path, texts)
     missing = [repr(name) for name in fitted.feature_names_in_ if name not in frame.columns]
     if missing:
         raise ValueError(f"{path} lacks columns that the model was fitted on, {', '.join(missing)}; add them.")
-    parsed = fitted.named_transformers_["texts"].kind_to_columns_["datetime"] if texts else []
+    parsed = fitted.named_transformers_["texts"].kind_to_columns_["datetime"] if "texts" in kinds.values() else []
     columns = {name: as_feature(frame[name]) for name in fitted.feature_names_in_}
     for name, column in columns.items():
-        if kinds[name] == "texts":
+        if name in texts:
             # text that was found to be dates may be dates already
             keep = name in parsed and column.dtype.kind == "M"
             columns[name] = column if keep else column.astype("string")
@@ -186,18 +187,19 @@ def _foreign_types(content: bytes) -> list[str]:
 @cache
 def _trusted_types() -> frozenset[str]:
     """Return the kinds of objects that pipelines of ours are made of, found by saving one of each sort."""
-    n = 60
+    n = 120
     count = np.arange(n)
     days = pd.date_range("2020-01-01", periods=n)
     frame = pd.DataFrame(
         {
             "number": np.where(count == 5, np.nan, count % 7),
             "category": np.where(count % 3, "a", "b"),
-            "text": [f"{i:02d}" for i in range(n)],
+            "short": [f"a{i % 50}" for i in range(n)],
+            "long": [f"a{i}" for i in range(n)],
             "written": days.strftime("%d/%m/%Y"),
             "date": days,
         }
-    ).astype(dict.fromkeys(["category", "text", "written"], "string"))
+    ).astype(dict.fromkeys(["category", "short", "long", "written"], "string"))
     sparse = csr_array((count[:, None] % np.arange(2, 5)).astype(np.float64))
     saved: list[Any] = [[loss() for loss in INDIVIDUAL_LOSSES.values()]]
     for features, estimator in ((frame, ATkClassifier), (sparse, ATkRegressor)):

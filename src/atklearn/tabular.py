@@ -30,6 +30,7 @@ MIN_CLASS_ROWS = 5  # one in every part of a 5-fold split
 MAX_CLASSES = 100
 MAX_CLASSES_UNASKED = 20  # more whole numbers than that are counts or amounts
 MAX_DISTINCT = 100_000
+LONG = 100  # distinct values of a text, enough for 30 components in any part of the rows
 LARGEST = 1e150  # its square is finite
 
 
@@ -271,21 +272,36 @@ def make_features(data: TabularData) -> Any:
     kinds: dict[str, list[str]] = {"numbers": [], "dates": [], "texts": []}
     for name, dtype in data.features.dtypes.items():
         kinds["numbers" if dtype == np.float64 else "dates" if dtype.kind == "M" else "texts"].append(name)
-    vectorizer = TableVectorizer(
-        low_cardinality=OneHotEncoder(handle_unknown="ignore", sparse_output=False, dtype="float32"),
-        high_cardinality=StringEncoder(random_state=0),
-        drop_null_fraction=None,  # a column may be empty in one fold and not in another
-    )
+    long = _long_texts(data.features[kinds["texts"]]) if kinds["texts"] else []
+    kinds["texts"] = [name for name in kinds["texts"] if name not in long]
     # numbers go past the vectorizer, which would round them to float32
-    makers = {"numbers": "passthrough", "dates": vectorizer, "texts": vectorizer}
+    makers = {"numbers": "passthrough", "dates": _vectorizer(), "texts": _vectorizer()}
+    columns: list[Any] = [(kind, makers[kind], names) for kind, names in kinds.items() if names]
+    columns += [(f"long{index}", StringEncoder(random_state=0), name) for index, name in enumerate(long)]
     return Pipeline(
         [
-            ("columns", ColumnTransformer([(kind, makers[kind], names) for kind, names in kinds.items() if names])),
+            ("columns", ColumnTransformer(columns)),
             ("impute", SimpleImputer(add_indicator=True, keep_empty_features=True, copy=False)),
             ("scale", StandardScaler(copy=False)),
             ("order", FunctionTransformer(np.ascontiguousarray, kw_args={"dtype": "float64"})),
         ]
     )
+
+
+def _vectorizer(**parameters: Any) -> TableVectorizer:
+    parameters.setdefault("high_cardinality", StringEncoder(random_state=0))
+    return TableVectorizer(
+        # without drop="if_binary", which warns of values that are new
+        low_cardinality=OneHotEncoder(handle_unknown="ignore", sparse_output=False, dtype="float32"),
+        drop_null_fraction=None,  # a column may be empty in one fold and not in another
+        **parameters,
+    )
+
+
+def _long_texts(texts: pd.DataFrame) -> list[str]:
+    """Return the columns whose n-grams would make a vectorizer large: it saves five copies of them."""
+    probe = _vectorizer(high_cardinality="drop").fit(texts.head(1000))
+    return [name for name in probe.kind_to_columns_["high_cardinality"] if texts[name].nunique() >= LONG]
 
 
 def feature_names(transformer: Any) -> list[str]:
@@ -303,5 +319,5 @@ def feature_names(transformer: Any) -> list[str]:
     if not isinstance(transformer, Pipeline):
         return [str(name) for name in transformer.get_feature_names_out()]
     names = transformer["impute"].get_feature_names_out(transformer["columns"].get_feature_names_out())
-    marked = [re.fullmatch(r"(missingindicator_)?(?:numbers|dates|texts)__(.*)", name, re.DOTALL) for name in names]
+    marked = [re.fullmatch(r"(missingindicator_)?[a-z]+[0-9]*__(.*)", name, re.DOTALL) for name in names]
     return [match[2] + (" is missing" if match[1] else "") for match in marked if match]
