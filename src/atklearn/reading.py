@@ -180,7 +180,10 @@ def read_svmlight(path: Path, n_features: int | None = None) -> tuple[csr_array,
         raise ValueError(f"{path} has no rows; check how it was written.")
     if not np.isfinite(X.data).all():
         raise ValueError(f"{path} is expected to hold finite numbers, and does not; leave such entries out.")
-    return csr_array(X), y
+    if X.nnz > np.iinfo(np.int32).max:
+        raise ValueError(f"{path} has {X.nnz} entries, and fewer than 2^31 are expected; leave rows out.")
+    # the loader counts in 64 bits, the estimators in 32
+    return csr_array((X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), shape=X.shape), y
 
 
 def as_feature(column: pd.Series) -> pd.Series:
