@@ -281,6 +281,12 @@ class TestFeatures:
         assert {"number", "number is missing", "town_Ulm", "town_nan", "written_year", "day_year"} < set(names)
         assert "comment_00" in names
 
+    def test_names_are_the_same_at_every_fit(self, write):
+        code = np.where(np.arange(40) % 2, "x", "z")
+        data = read_table(write(pd.DataFrame({"a": code, "a_x": code, "y": code})), "y")
+        names = [feature_names(make_features(data).fit(data.features)) for _ in range(2)]
+        assert names[0] == names[1] == ["a_x", "a_z", "a_x_x", "a_x_z"]
+
     def test_numbers_keep_their_precision(self, write):
         value = 1e9 + np.arange(40)
         data = read_table(write(numbers(a=value)), "y")

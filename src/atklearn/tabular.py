@@ -187,7 +187,7 @@ def _features(path: Path, frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame
                     f"The column {name!r} is expected to hold finite numbers, and holds infinite or huge ones; "
                     f"correct them or {remedy}."
                 )
-        if constant:
+        if constant and column.notna().all():
             notes.append(f"the column {name!r} is constant")
     return pd.DataFrame(columns, copy=False)
 
@@ -315,9 +315,13 @@ def feature_names(transformer: Any) -> list[str]:
     Returns
     -------
     names : list of str
+        The column's name, followed by the value, the part of a date or the number of the component where one column
+        became many, or by "is missing".
     """
     if not isinstance(transformer, Pipeline):
         return [str(name) for name in transformer.get_feature_names_out()]
     names = transformer["impute"].get_feature_names_out(transformer["columns"].get_feature_names_out())
     marked = [re.fullmatch(r"(missingindicator_)?[a-z]+[0-9]*__(.*)", name, re.DOTALL) for name in names]
-    return [match[2] + (" is missing" if match[1] else "") for match in marked if match]
+    # the vectorizer makes names that occur twice differ, by chance and differently at every fit
+    plain = [(re.sub(r"__skrub_[0-9a-f]+__$", "", match[2]), match[1]) for match in marked if match]
+    return [name + (" is missing" if indicator else "") for name, indicator in plain]
