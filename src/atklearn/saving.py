@@ -75,6 +75,13 @@ def load_model(path: str | Path) -> Pipeline:
     Returns
     -------
     pipeline : Pipeline
+
+    Examples
+    --------
+    >>> load_model("absent.skops")
+    Traceback (most recent call last):
+        ...
+    ValueError: absent.skops is expected to be a saved model, and there is no such file; check the path.
     """
     path = Path(path)
     if not path.is_file():
@@ -98,7 +105,7 @@ def load_model(path: str | Path) -> Pipeline:
 
 
 def predict_table(model: Pipeline, path: str | Path) -> pd.DataFrame:
-    """Return the predictions for the rows of a file.
+    r"""Return the predictions for the rows of a file.
 
     Parameters
     ----------
@@ -113,6 +120,20 @@ def predict_table(model: Pipeline, path: str | Path) -> pd.DataFrame:
     predictions : DataFrame of shape (n_rows, n_outputs)
         The column ``prediction``; for a classifier also ``probability_CLASS`` of every class if it has probabilities,
         else ``score`` for two classes and ``score_CLASS`` for more.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from atklearn.tabular import read_table
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     old, new = Path(folder) / "old.csv", Path(folder) / "new.csv"
+    ...     _ = old.write_text("rain,rides\n" + "0.5,few\n0.1,many\n" * 20, encoding="utf-8")
+    ...     _ = new.write_text("rain\n0.2\n0.6\n", encoding="utf-8")
+    ...     data = read_table(old, "rides")
+    ...     model = Pipeline([("features", make_features(data)), ("model", ATkClassifier())])
+    ...     predictions = predict_table(model.fit(data.features, data.target), new)
+    >>> predictions["prediction"].tolist()
+    ['many', 'few']
     """
     path = check_file(path)
     first = model
