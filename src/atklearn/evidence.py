@@ -16,7 +16,7 @@ import numpy as np
 from scipy import stats
 
 from atklearn.choosing import choose_best, choose_within_error, corrected_standard_error
-from atklearn.individual import Array
+from atklearn.individual import INDIVIDUAL_LOSSES, Array
 from atklearn.results import Record
 
 __all__ = [
@@ -37,6 +37,11 @@ Aggregate: TypeAlias = Literal["maximum", "average", "atk"]
 SIGNIFICANCE = 0.05
 ANY = "chosen"
 """Stands for an individual loss, or class weights, that are chosen by validation."""
+
+# In this order where order matters: the first of equals is chosen.
+AGGREGATES: tuple[Aggregate, ...] = ("maximum", "average", "atk")
+LOSSES = tuple(INDIVIDUAL_LOSSES)
+WEIGHTS = ("plain", "balanced")
 
 
 @dataclass(frozen=True)
@@ -152,7 +157,9 @@ def collect_grids(records: Iterable[Record], dataset: str) -> dict[int | None, l
         if record["record"] == "cell" and record["dataset"] == dataset:
             cells.setdefault((record["split"], record["loss"], record["weights"]), []).append(record)
     grids: dict[int | None, list[Grid]] = {}
-    for split, loss, weights in sorted(cells, key=str):
+    for split, loss, weights in sorted(
+        cells, key=lambda key: (str(key[0]), LOSSES.index(key[1]), WEIGHTS.index(key[2]))
+    ):
         grids.setdefault(split, []).append(_grid(loss, weights, cells[split, loss, weights]))
     return grids
 
@@ -222,10 +229,7 @@ def choices_of(grids: Sequence[Grid], score: str, fold_ratio: float) -> dict[Met
     return chosen
 
 
-AGGREGATES: tuple[Aggregate, ...] = ("maximum", "average", "atk")
-
-
-def paired_difference(differences: Sequence[float], test_to_train: float) -> Difference:
+def paired_difference(differences: Sequence[float] | Array, test_to_train: float) -> Difference:
     """Test whether a mean over splits whose training parts overlap is zero.
 
     Parameters
@@ -291,8 +295,8 @@ def recommend(comparison: Comparison, grids: Sequence[Grid], fold_ratio: float) 
     on_splits = comparison.choices[Method("atk", ANY, ANY)]
     moved = sum(choice.share < 1.0 for choice in on_splits)
     if aggregate == "average":
-        seen = "worse" if comparison.verdict == "hurts" else "no better by more than chance"
-        reason = f"on the test parts AT_k was {seen} than the average, which is simpler"
+        seen = "worse than the average" if comparison.verdict == "hurts" else "no better than the average beyond chance"
+        reason = f"on the test parts AT_k was {seen}"
     elif chosen.share < 1.0:
         reason = (
             f"it is the largest k within one standard error of the best in cross-validation on all rows, and AT_k took "

@@ -29,7 +29,7 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, SupportsFloat, TypeAlias
 
 __all__ = ["Record", "ResultsFile", "cell_record", "read_results", "short", "versions"]
 
@@ -100,7 +100,7 @@ def cell_record(
     return record | {"groups": groups} if groups else record
 
 
-def short(value: float) -> float:
+def short(value: SupportsFloat) -> float:
     """Return a number to seven digits, as it is written."""
     return float(f"{float(value):.7g}")
 

@@ -20,10 +20,11 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, OneHotEncoder, StandardScaler
 from skrub import StringEncoder, TableVectorizer
 
+from atklearn.datasets import make_monk
 from atklearn.individual import Array, Task
 from atklearn.reading import as_feature, check_file, is_svmlight, read_frame, read_svmlight
 
-__all__ = ["TabularData", "feature_names", "make_features", "read_table"]
+__all__ = ["TabularData", "feature_names", "make_features", "monk_table", "read_table", "take_rows"]
 
 MIN_ROWS = 20
 MIN_CLASS_ROWS = 5  # one in every part of a 5-fold split
@@ -139,6 +140,29 @@ def read_table(
         fingerprint = hashlib.file_digest(file, "sha256").hexdigest()
     name = path.name.removesuffix(".gz").rpartition(".")[0]
     return TabularData(name, features, values, task, target, groups, group, rows + 1, fingerprint, notes)
+
+
+def monk_table() -> TabularData:
+    """Return the Monk data set of the paper as a table: what is compared on if no file is named.
+
+    Examples
+    --------
+    >>> monk_table().features.shape
+    (432, 6)
+    """
+    X, y = make_monk()
+    names = ["head_shape", "body_shape", "is_smiling", "holding", "jacket_color", "has_tie"]
+    fingerprint = hashlib.sha256(X.tobytes() + y.tobytes()).hexdigest()
+    labels = np.where(y > 0.0, "monk", "other")
+    rows = np.arange(1, y.size + 1)
+    note = "generated: all 432 robots of the third MONK's problem, without noise"
+    frame = pd.DataFrame(X, columns=names)
+    return TabularData("monk", frame, labels, "classification", "class", None, None, rows, fingerprint, [note])
+
+
+def take_rows(features: Any, rows: npt.NDArray[np.intp]) -> Any:
+    """Return some rows of the features of a table."""
+    return features.iloc[rows] if isinstance(features, pd.DataFrame) else features[rows]
 
 
 def _check_columns(path: Path, frame: pd.DataFrame, target: str | None, group: str | None, drop: Sequence[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice, product
@@ -105,7 +106,7 @@ def run_comparison(
     """
     experiment = SplitGrids(data, settings)
     config = {"data": data.fingerprint, "dataset": data.name, "target": data.target_name, "task": data.task,
-              "group": data.group_name, "columns": data.column_names, **asdict(settings)}  # fmt: skip
+              "group": data.group_name, "columns": _fingerprint_of_columns(data), **asdict(settings)}  # fmt: skip
     last = Task("last fit", cost=0.5)
     on_start([*experiment.tasks(), last])
     with ResultsFile(path, "compare", config) as results:
@@ -156,7 +157,9 @@ class SplitGrids:
             self._measure((X[a], y[a]), (X[b], y[b]), ks, Cs, loss, weights)[0]
             for a, b in self._folds(y).split(np.zeros(y.size), y)
         ]
-        test, groups, gaps = {}, {}, np.zeros((len(ks), len(Cs)))
+        gaps = np.zeros((len(ks), len(Cs)))
+        test: dict[str, Array] = {}
+        groups: dict[str, Array] = {}
         if split is not None:
             test, path, scores = self._measure((X, y), (X_test, y_test), ks, Cs, loss, weights)
             gaps = (path.dual_gaps / path.objectives).max(axis=-1)
@@ -251,6 +254,11 @@ class SplitGrids:
             path = atk_path(X, (y - centre) / spread, ks=ks, Cs=list(Cs), loss=loss)
             scores = centre + spread * path.scores(X_unseen)
         return grid_measures(path, loss, scores, y_unseen), path, scores
+
+
+def _fingerprint_of_columns(data: TabularData) -> str:
+    names = getattr(data.features, "columns", [str(data.features.shape[1])])
+    return hashlib.sha256("\0".join(names).encode(errors="replace")).hexdigest()[:16]
 
 
 def _class_weight(weights: str) -> str | None:

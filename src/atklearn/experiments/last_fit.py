@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
@@ -22,22 +21,21 @@ from atklearn.tabular import TabularData, feature_names, make_features, take_row
 
 __all__ = ["LastFit", "fit_recommended"]
 
-_N_HARD_ROWS = 25
-_N_VALUES = 6
+_N_HARD_ROWS = 15
+_N_VALUES = 5
 _N_POINTS = 2000
 _HARD_SHARE = 0.1  # of the rows, where all are in the top k
 
 
-def fit_recommended(data: TabularData, recommendation: Recommendation) -> BaseEstimator:
-    """Fit the recommended model on all rows: one estimator from the columns of the table to the target."""
-    k = recommendation.share if recommendation.share < 1.0 else 1.0
-    options = {"loss": recommendation.loss, "k": k, "C": recommendation.C}
+def fit_recommended(data: TabularData, recommendation: Recommendation) -> Pipeline:
+    """Fit the recommended model on all rows: one pipeline from the columns of the table to the target."""
+    options: dict[str, Any] = {"loss": recommendation.loss, "k": recommendation.share, "C": recommendation.C}
+    model: Any
     if data.task == "classification":
-        weight = "balanced" if recommendation.weights == "balanced" else None
-        steps = [("features", make_features(data)), ("model", ATkClassifier(**options, class_weight=weight))]
-        return Pipeline(steps).fit(data.features, data.target)
-    pipeline = Pipeline([("features", make_features(data)), ("model", ATkRegressor(**options))])
-    return TransformedTargetRegressor(pipeline, transformer=StandardScaler()).fit(data.features, data.target)
+        model = ATkClassifier(**options, class_weight="balanced" if recommendation.weights == "balanced" else None)
+    else:  # as in the comparison, C weighs losses in units of the target's spread
+        model = TransformedTargetRegressor(ATkRegressor(**options), transformer=StandardScaler())
+    return Pipeline([("features", make_features(data)), ("model", model)]).fit(data.features, data.target)
 
 
 class LastFit:
@@ -53,27 +51,26 @@ class LastFit:
     def run(self, task: Task) -> list[Record]:  # noqa: ARG002
         """Fit and describe."""
         fitted = fit_recommended(self.data, self.recommendation)
-        pipeline = fitted if self.data.task == "classification" else fitted.regressor_
-        maker, model = pipeline[:-1], pipeline[-1]
+        maker, last = fitted["features"], fitted["model"]
         X = maker.transform(self.data.features)
-        losses = self._losses(model, X, fitted)
+        losses = self._losses(last, X)
         share = self.recommendation.share if self.recommendation.share < 1.0 else _HARD_SHARE
         order = np.argsort(-losses, kind="stable")
         top = order[: max(1, round(share * losses.size))]
         shown = order[:_N_HARD_ROWS]
         said = fitted.predict(take_rows(self.data.features, shown))
         return [
-            self._model_record(model, maker, share, top),
+            self._model_record(getattr(last, "regressor_", last), maker, share, top),
             *(self._row_record(row, losses[row], guess) for row, guess in zip(shown, said, strict=True)),
             *self._plane_records(X, maker),
         ]
 
-    def _losses(self, model: Any, X: Any, fitted: Any) -> Array:
+    def _losses(self, model: Any, X: Any) -> Array:
         """Return the loss of every row, summed over the problems of one class against the rest."""
         loss = resolve_individual_loss(self.recommendation.loss, self.data.task)
         if self.data.task == "regression":
-            target = fitted.transformer_.transform(self.data.target[:, None])[:, 0]
-            return loss(model.predict(X), target)
+            target = model.transformer_.transform(self.data.target[:, None])[:, 0]
+            return loss(model.regressor_.predict(X), target)
         scores = model.decision_function(X)
         scores = scores[:, None] if scores.ndim == 1 else scores
         positives = model.classes_[-scores.shape[1] :]
@@ -81,7 +78,8 @@ class LastFit:
             loss(column, np.where(self.data.target == label, 1.0, -1.0))
             for column, label in zip(scores.T, positives, strict=True)
         ]
-        return np.sum(losses, axis=0)
+        total: Array = np.sum(losses, axis=0)
+        return total
 
     def _model_record(self, model: Any, maker: Any, share: float, top: npt.NDArray[np.intp]) -> Record:
         """Return the record of the fit: what it is, how exact, its weights, who is in the top k."""
@@ -123,16 +121,17 @@ class LastFit:
             "target": str(target), "prediction": str(guess), "values": values,
         }  # fmt: skip
 
+    def _columns(self) -> list[str] | None:
+        """Return the names of the columns if there are two."""
+        columns = getattr(self.data.features, "columns", ())
+        return list(columns) if len(columns) == 2 else None
+
     def _plane_records(self, X: Any, maker: Any) -> list[Record]:
         """Return data and boundaries for drawing, if the table has two columns that are used as they are."""
-        scaler = maker[-1]
         labels = np.unique(self.data.target)
-        drawable = (
-            self.data.task == "classification" and labels.size == 2 and X.shape[1] == 2
-            and self.data.features.shape[1] == 2 and isinstance(scaler, StandardScaler) and scaler.with_mean
-        )  # fmt: skip
-        if not drawable:
+        if self.data.task == "regression" or labels.size > 2 or feature_names(maker) != self._columns():
             return []
+        scaler = maker["scale"]
         rows = np.random.default_rng(0).permutation(len(X))[:_N_POINTS]
         raw = scaler.inverse_transform(X[rows])
         weight = "balanced" if self.recommendation.weights == "balanced" else None

@@ -138,6 +138,12 @@ def _recommendation(found: _Findings) -> str:
     return f"Recommended: {what}, with {LOSSES[model['loss']]}{weights} and C = {model['C']:g}: {model['reason']}."
 
 
+def _ordered(outcome: Comparison) -> list[Method]:
+    """Return the methods, those of a loss together."""
+    aggregates, losses = list(AGGREGATES), list(LOSSES)
+    return sorted(outcome.choices, key=lambda method: (losses.index(method.loss), aggregates.index(method.aggregate)))
+
+
 def _name(method: Method) -> str:
     parts = [AGGREGATES[method.aggregate], LOSSES[method.loss], WEIGHTS[method.weights]]
     return ", ".join(part for part in parts if part)
@@ -147,7 +153,7 @@ def _verdict_table(found: _Findings) -> Table:
     """Return the two methods the verdict is about."""
     rows = []
     for aggregate in ("average", "atk"):
-        choices = found.outcome.choices[Method(aggregate, ANY, ANY)]  # type: ignore[arg-type]
+        choices = found.outcome.choices[Method(aggregate, ANY, ANY)]
         shares = [choice.share for choice in choices]
         spread = f"{min(shares):.2g} to {max(shares):.2g}" if min(shares) < max(shares) else f"{min(shares):.2g}"
         below = sum(share < 1.0 for share in shares)
@@ -171,7 +177,7 @@ def _verdict_table(found: _Findings) -> Table:
 
 def _measures_table(found: _Findings) -> Table:
     outcome, rows = found.outcome, []
-    methods = [method for method in outcome.choices if method.loss != ANY]
+    methods = [method for method in _ordered(outcome) if method.loss != ANY]
     best = {
         measure: max(
             sign(measure) * float(np.mean([choice.test[measure] for choice in outcome.choices[method]]))
@@ -200,9 +206,10 @@ def _measures_table(found: _Findings) -> Table:
 
 def _differences_table(found: _Findings) -> Table:
     rows = []
-    for method, choices in found.outcome.choices.items():
+    for method in _ordered(found.outcome):
         if method.aggregate == "average" or method.loss == ANY:
             continue
+        choices = found.outcome.choices[method]
         difference = found.outcome.against_average(method)
         shares = [choice.share for choice in choices]
         error = number(difference.error, found.score) if np.isfinite(difference.error) else "?"
@@ -224,7 +231,7 @@ def _differences_table(found: _Findings) -> Table:
 
 def _group_tables(found: _Findings) -> list[Block]:
     """Return the error of every group of rows, if groups were given."""
-    average, ours = (found.outcome.choices[Method(aggregate, ANY, ANY)] for aggregate in ("average", "atk"))  # type: ignore[arg-type]
+    average, ours = (found.outcome.choices[Method(aggregate, ANY, ANY)] for aggregate in ("average", "atk"))
     names = sorted({name for choice in ours for name in choice.groups})
     if not names:
         return []
@@ -287,7 +294,10 @@ def _curves(found: _Findings) -> list[Block]:
     steps = []
     for i, k in enumerate(grid.ks):
         point = lines.get(float(k)) if found.planes else None
-        line = None if point is None else Line(f"k = {k:.0f}", *point["coef"], point["intercept"], role="atk")
+        line = None
+        if point is not None:
+            a, b = point["coef"]
+            line = Line(f"k = {k:.0f}", a, b, point["intercept"], role="atk")
         label = f"k = {k:.0f} ({100 * grid.shares[i]:.3g} % of the rows): {name} {values[i]:.4g}{unit}"
         steps.append(Step(float(k), label, line))
     start = int(np.argmin(np.abs(grid.shares - model["share"])))
@@ -309,12 +319,17 @@ def _plane(found: _Findings) -> Plane:
     labels = np.array(plane["label"])
     x, y = np.array(plane["x"]), np.array(plane["y"])
     points = [
-        Points(str(label), x[labels == label].tolist(), y[labels == label].tolist(), role)
+        Points(
+            str(label),
+            x[labels == label].tolist(),
+            y[labels == label].tolist(),
+            "positive" if label == plane["positive"] else "negative",
+        )
         for label in np.unique(labels)
-        for role in ["positive" if label == plane["positive"] else "negative"]
     ]
-    return Plane("boundary", "The boundary at the chosen k", *plane["names"], points,  # type: ignore[arg-type]
-                 note="Fits on all rows; move the slider to change k.")  # fmt: skip
+    first, second = plane["names"]
+    note = "Fits on all rows; move the slider to change k."
+    return Plane("boundary", "The boundary at the chosen k", first, second, points, note=note)
 
 
 def _hard_rows(found: _Findings) -> list[Block]:

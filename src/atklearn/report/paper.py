@@ -197,8 +197,8 @@ def _table(measure: str, by_dataset: dict[str, dict[str, dict[str, Array]]], dat
         ["data set, loss", "maximum", "average", "AT_k", "AT_k, k in hindsight"],
         rows,
         "Mean (standard deviation) over the splits. Bold and underlined are ours, over both losses of a data set, by "
-        "the paired t-test at 5 %, corrected for training parts that overlap (Nadeau and Bengio, 2003); the dagger marks "
-        "an average away from the paper's by more than two of its standard deviations.",
+        "the paired t-test at 5 %, corrected for training parts that overlap (Nadeau and Bengio, 2003); the dagger "
+        "marks an average away from the paper's by more than two of its standard deviations.",
     )
 
 
@@ -265,23 +265,25 @@ def _toy_explorer(plane: Record, path: list[Record]) -> Explorer:
     ]
     fixed = {"maximum": path[0], "average": path[-1], f"AT_{_SHOWN_K}": path[_SHOWN_K - 1]}
     roles = ("maximum", "average", "reference")
-    lines = [
-        Line(label, *fit["coef"], fit["intercept"], role=role)
-        for (label, fit), role in zip(fixed.items(), roles, strict=True)
-    ]
+    lines = [_line(label, fit, role) for (label, fit), role in zip(fixed.items(), roles, strict=True)]
     ks, errors = [float(fit["k"]) for fit in path], [100.0 * fit["error"] for fit in path]
     chart = Chart(
         f"{name}-error", f"{title}: error against k", "k", "error, %", [Series("AT_k", ks, errors, role="atk")],
         log_x=True, note="Error on the sample, in percent, of the exact optimum for every k.",
     )  # fmt: skip
     steps = [
-        Step(k, f"k = {k:.0f}: error {error:.1f} %", Line("AT_k", *fit["coef"], fit["intercept"], role="atk"))
+        Step(k, f"k = {k:.0f}: error {error:.1f} %", _line("AT_k", fit, "atk"))
         for k, error, fit in zip(ks, errors, path, strict=True)
     ]
     drawn = Plane(f"{name}-plane", f"{title}: boundaries", "first feature", "second feature", points, lines,
                   Line("Bayes", *plane["bayes"]), "Boundaries of maximum, average, AT_10, and of the k of the slider "
                   "on the sample; shaded is the Bayes classifier.")  # fmt: skip
     return Explorer(chart, steps, _SHOWN_K - 1, drawn)
+
+
+def _line(name: str, fit: Record, role: str) -> Line:
+    a, b = fit["coef"]
+    return Line(name, a, b, fit["intercept"], role)
 
 
 def _figure_2(curves: list[Record]) -> list[Section]:

@@ -10,7 +10,7 @@ from rich.text import Text
 from atklearn.report.content import Cell, Page, Table
 from atklearn.report.style import OUTCOMES, emphasis_key, numeric_columns, plain
 
-__all__ = ["print_page"]
+__all__ = ["print_headline", "print_page", "print_table"]
 
 STYLES = {"": "", "best": "bold", "close": "underline", "optimistic": "italic dim", "miss": ""}
 COLOURS = {"helps": "bold green", "hurts": "bold red", "none": "bold", "summary": "bold"}
@@ -27,8 +27,7 @@ def print_page(page: Page, console: Console) -> None:
     console : rich.console.Console
     """
     console.print(Text(plain(page.title), style="bold"))
-    verdict = Text(OUTCOMES[page.outcome][1], style=COLOURS[page.outcome])
-    console.print(Text.assemble(verdict, ". ", plain(page.headline)))
+    print_headline(page, console)
     for section in page.sections:
         blocks = [block for block in section.blocks if isinstance(block, str | Table)]
         if blocks:
@@ -39,10 +38,22 @@ def print_page(page: Page, console: Console) -> None:
             if isinstance(block, str):
                 console.print(Text(plain(block)))
             else:
-                _print_table(block, console)
+                print_table(block, console)
 
 
-def _print_table(table: Table, console: Console) -> None:
+def print_headline(page: Page, console: Console) -> None:
+    """Print the answer alone.
+
+    Parameters
+    ----------
+    page : Page
+    console : rich.console.Console
+    """
+    verdict = Text(OUTCOMES[page.outcome][1], style=COLOURS[page.outcome])
+    console.print(Text.assemble(verdict, ". ", plain(page.headline)))
+
+
+def print_table(table: Table, console: Console) -> None:
     """Print a table, one that is too wide in parts that all begin with the names of the rows."""
     console.print(Text(plain(table.title), style="bold"))
     numeric = numeric_columns(table)
