@@ -12,6 +12,7 @@ import numpy.typing as npt
 from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 
+from atklearn.collapse import collapse_limit
 from atklearn.individual import Array
 from atklearn.linear import ATkClassifier, ATkRegressor
 from atklearn.solution import Solution
@@ -64,7 +65,10 @@ class Fold:
         if self.sample_weight is not None and _takes_weight(self.scorer):
             weighted = {"sample_weight": self.sample_weight[test]}
         ks = self.ks * float(mass.sum())
-        paths = [solve_path(problem, ks, self.Cs, tol=GRID_TOL, max_iter=model.max_iter) for problem in problems]
+        limits = {"tol": GRID_TOL, "max_iter": model.max_iter}
+        paths = [
+            solve_path(problem, ks, self.Cs, **limits, collapsing_k=collapse_limit(problem)) for problem in problems
+        ]
         for cells in zip(*paths, strict=True):
             i, j, _ = cells[0]
             _publish(model, [solution for _, _, solution in cells])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import product
 from typing import Any
 
@@ -13,6 +12,7 @@ import numpy.typing as npt
 from sklearn.utils.multiclass import check_classification_targets
 
 from atklearn.aggregate import resolve_k
+from atklearn.collapse import collapse_limit
 from atklearn.individual import INDIVIDUAL_LOSSES, Array, IndividualLoss
 from atklearn.linear import ATkClassifier, ATkRegressor
 from atklearn.objective import Problem
@@ -148,14 +148,18 @@ def solve_grid(
         raise ValueError(f"Grids are expected to be non-empty, with every C > 0, got ks={ks!r}, Cs={Cs!r}.")
     if not isinstance(solver, SGD) and solver not in ("exact", "sgd"):
         raise ValueError(f'solver is expected to be "exact", "sgd" or an SGD, got {solver!r}.')
-    cells_of = solve_path if solver == "exact" else partial(_sgd_cells, solver if isinstance(solver, SGD) else SGD())
     d = problems[0].design.n_features
     shape = (len(ks), len(Cs), len(problems))
     coefs, intercepts = np.empty((*shape, d)), np.zeros(shape)
     objectives, gaps, thresholds = np.empty((3, *shape))
     n_iters = np.empty(shape, dtype=np.intp)
     for index, problem in enumerate(problems):
-        for i, j, solution in cells_of(problem, ks, Cs, tol=tol, max_iter=max_iter):
+        if solver == "exact":
+            cells = solve_path(problem, ks, Cs, tol=tol, max_iter=max_iter, collapsing_k=collapse_limit(problem))
+        else:
+            settings = solver if isinstance(solver, SGD) else SGD()
+            cells = _sgd_cells(problem, ks, Cs, tol, max_iter, settings)
+        for i, j, solution in cells:
             cell = i, j, index
             coefs[cell] = solution.coef[:d]
             if problem.design.intercept:
@@ -169,7 +173,7 @@ def solve_grid(
 
 
 def _sgd_cells(
-    settings: SGD, problem: Problem, ks: Sequence[float], Cs: Sequence[float], *, tol: float, max_iter: int
+    problem: Problem, ks: Sequence[float], Cs: Sequence[float], tol: float, max_iter: int, settings: SGD
 ) -> Iterator[tuple[int, int, Solution]]:
     """Yield what :func:`solve_path` does, each fit by stochastic steps from the start."""
     for (i, k), (j, C) in product(enumerate(ks), enumerate(Cs)):

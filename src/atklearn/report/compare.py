@@ -285,33 +285,33 @@ def _curves(found: _Findings) -> list[Block]:
         "k, rows in the top",
         MEASURES[score][0],
         series,
-        log_x=True,
+        log_x=bool(grid.ks[-1] > 10.0 * grid.ks[1]),
         marks=marks,
         note="Cross-validation on all rows, at the best C of each k; the band is one standard error of the recommended "
         "loss and weights. The recommendation is read off here; the verdict is not, but off the test parts.",
     )
     lines = {point["k"]: point for point in found.points}
     steps = []
-    for i, k in enumerate(grid.ks):
+    for k, share, value in zip(grid.ks[1:], grid.shares[1:], values, strict=True):
         point = lines.get(float(k)) if found.planes else None
         line = None
         if point is not None:
             a, b = point["coef"]
             line = Line(f"k = {k:.0f}", a, b, point["intercept"], role="atk")
-        label = f"k = {k:.0f} ({100 * grid.shares[i]:.3g} % of the rows): {name} {values[i]:.4g}{unit}"
+        label = f"k = {k:.0f} ({100 * share:.3g} % of the rows): {name} {value:.4g}{unit}"
         steps.append(Step(float(k), label, line))
-    start = int(np.argmin(np.abs(grid.shares - model["share"])))
+    start = int(np.argmin(np.abs(grid.shares[1:] - model["share"])))
     return [Explorer(chart, steps, start, _plane(found) if found.planes else None)]
 
 
 def _curve(grid: Grid, score: str) -> tuple[Sequence[float], Sequence[float], Sequence[float], Sequence[float]]:
-    """Return k, and mean and one standard error around it, at the best C of every k."""
+    """Return k, and mean and one standard error around it, at the best C of every k but the maximum's."""
     factor = MEASURES[score][1]
-    folds = grid.validation[score]
+    folds = grid.validation[score][:, 1:]
     best = (sign(score) * folds.mean(axis=0)).argmax(axis=1)
     at_best = factor * folds[:, np.arange(len(best)), best]
     mean, error = at_best.mean(axis=0), at_best.std(axis=0, ddof=1) / np.sqrt(len(folds))
-    return [float(k) for k in grid.ks], mean.tolist(), (mean - error).tolist(), (mean + error).tolist()
+    return [float(k) for k in grid.ks[1:]], mean.tolist(), (mean - error).tolist(), (mean + error).tolist()
 
 
 def _plane(found: _Findings) -> Plane:

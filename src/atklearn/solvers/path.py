@@ -26,6 +26,9 @@ __all__ = ["solve_path"]
 # A coarse solve ends with a wide smoothing, which fits its neighbour as it is; a fine one has to be let out again.
 _COARSE = 1e-4
 _RELAX = 5.0
+# A fit is told from zero if its gap is at most this part of what it is better; finer than this is not tried.
+_SURE = 0.1
+_FINEST = 1e-9
 
 
 def solve_path(
@@ -35,6 +38,7 @@ def solve_path(
     *,
     tol: float = 1e-3,
     max_iter: int = 1000,
+    collapsing_k: float = np.inf,
 ) -> Iterator[tuple[int, int, Solution]]:
     """Yield ``(i, j, solution at ks[i] and Cs[j])``, from the largest k down and from the smallest C up.
 
@@ -49,6 +53,10 @@ def solve_path(
         The duality gap allowed in every cell, relative to its objective.
     max_iter : int
         The number of Newton steps allowed per cell.
+    collapsing_k : float
+        For classification, the k at or below which w = 0 is the optimum, whatever C. Above it, a small C makes w so
+        small that zero itself is within the tolerance, and its signs say nothing: there, cells are solved until the
+        gap is a small part of what they are better than zero.
     """
     k_order, C_order = np.argsort(ks)[::-1], np.argsort(Cs)
     above: list[Solution] = []
@@ -58,6 +66,8 @@ def solve_path(
             cell = problem.at(float(ks[i]), float(Cs[j]))
             start = _predict(cell, row, above, [float(Cs[c]) for c in C_order])
             solution = _solve(cell, start, tol, max_iter)
+            if cell.k > collapsing_k:
+                solution = _tell_from_zero(cell, solution, tol, max_iter)
             row.append(solution)
             yield int(i), int(j), solution
         above = row
@@ -70,6 +80,15 @@ def _solve(cell: Problem, start: Solution | None, tol: float, max_iter: int) -> 
         if solution.stop_reason is StopReason.CONVERGED:
             return solution
     return solve_linear(cell, tol=tol, max_iter=max_iter)
+
+
+def _tell_from_zero(cell: Problem, solution: Solution, tol: float, max_iter: int) -> Solution:
+    """Solve more finely until the fit is told from w = 0."""
+    at_zero = float(cell.loss(np.zeros(1), np.ones(1))[0])
+    while solution.dual_gap > _SURE * (at_zero - solution.objective) and tol > _FINEST:
+        tol *= 0.1
+        solution = solve_linear(cell, tol=tol, max_iter=max_iter, start=solution, relax=_RELAX)
+    return solution
 
 
 def _predict(cell: Problem, row: list[Solution], above: list[Solution], Cs: list[float]) -> Solution | None:
