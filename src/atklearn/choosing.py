@@ -6,13 +6,14 @@ the average loss: it moves to a smaller k only as far as the scores ask for it b
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.model_selection import RepeatedKFold, RepeatedStratifiedKFold
 
-from atklearn.collapse import collapse_limit, largest_collapsing_k
+from atklearn.collapse import largest_collapsing_k
 from atklearn.design import Rows
 from atklearn.individual import Array
 from atklearn.objective import Problem
@@ -163,7 +164,7 @@ def _fold_scores(problems: list[Problem], ks: Array, train: Rows, test: Rows) ->
         part = problem.take(train, 1.0)
         amounts = ks * float(part.mass.sum())
         rows = problem.design.take(test)
-        limit = collapse_limit(part)
+        limit = partial(largest_collapsing_k, part)
         for i, _, solution in solve_path(part, amounts, [problem.C], tol=_AUTO_TOL, collapsing_k=limit):
             predictions[i, index] = rows.predict(solution.coef)
     mass = problems[0].mass[test]

@@ -12,7 +12,6 @@ the total hinge loss of the best linear classifier, whatever the margin loss in 
 
 from __future__ import annotations
 
-import math
 import warnings
 from typing import Any
 
@@ -20,7 +19,7 @@ from atklearn.individual import Hinge
 from atklearn.objective import Problem
 from atklearn.solvers.linear import solve_linear, thin
 
-__all__ = ["CollapseWarning", "collapse_limit", "largest_collapsing_k", "warn_of_collapse"]
+__all__ = ["CollapseWarning", "largest_collapsing_k", "warn_of_collapse"]
 
 
 # Rows from which k* is estimated, enough for two digits.
@@ -75,8 +74,3 @@ def largest_collapsing_k(problem: Problem) -> float:
     average = Problem(problem.design, problem.y, problem.mass, total, Hinge(), nearly_free, problem.intercept)
     solution = solve_linear(average, tol=1e-3)
     return whole * (solution.objective - average.penalty(solution.coef))
-
-
-def collapse_limit(problem: Problem) -> float:
-    """Return :func:`largest_collapsing_k` for classification, and infinity for regression, which has none to tell."""
-    return largest_collapsing_k(problem) if problem.loss.task == "classification" else math.inf

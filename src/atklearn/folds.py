@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy.typing as npt
 from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 
-from atklearn.collapse import collapse_limit
+from atklearn.collapse import largest_collapsing_k
 from atklearn.individual import Array
 from atklearn.linear import ATkClassifier, ATkRegressor
 from atklearn.solution import Solution
@@ -67,7 +68,8 @@ class Fold:
         ks = self.ks * float(mass.sum())
         limits = {"tol": GRID_TOL, "max_iter": model.max_iter}
         paths = [
-            solve_path(problem, ks, self.Cs, **limits, collapsing_k=collapse_limit(problem)) for problem in problems
+            solve_path(problem, ks, self.Cs, **limits, collapsing_k=partial(largest_collapsing_k, problem))
+            for problem in problems
         ]
         for cells in zip(*paths, strict=True):
             i, j, _ = cells[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy.typing as npt
 from sklearn.utils.multiclass import check_classification_targets
 
 from atklearn.aggregate import resolve_k
-from atklearn.collapse import collapse_limit
+from atklearn.collapse import largest_collapsing_k
 from atklearn.individual import INDIVIDUAL_LOSSES, Array, IndividualLoss
 from atklearn.linear import ATkClassifier, ATkRegressor
 from atklearn.objective import Problem
@@ -155,7 +156,9 @@ def solve_grid(
     n_iters = np.empty(shape, dtype=np.intp)
     for index, problem in enumerate(problems):
         if solver == "exact":
-            cells = solve_path(problem, ks, Cs, tol=tol, max_iter=max_iter, collapsing_k=collapse_limit(problem))
+            cells = solve_path(
+                problem, ks, Cs, tol=tol, max_iter=max_iter, collapsing_k=partial(largest_collapsing_k, problem)
+            )
         else:
             settings = solver if isinstance(solver, SGD) else SGD()
             cells = _sgd_cells(problem, ks, Cs, tol, max_iter, settings)

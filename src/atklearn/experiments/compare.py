@@ -17,7 +17,7 @@ from atklearn.choosing import calibration_share, default_Cs, default_folds, defa
 from atklearn.design import Rows
 from atklearn.evidence import Recommendation, collect_grids, compare_methods, recommend
 from atklearn.experiments.last_fit import LastFit
-from atklearn.experiments.measures import grid_measures, group_measures
+from atklearn.experiments.measures import MEASURES, grid_measures, group_measures
 from atklearn.experiments.running import Task, run_experiment
 from atklearn.individual import Array
 from atklearn.linear import ATkClassifier
@@ -75,7 +75,11 @@ class Settings:
         }
         if quick:
             settings |= {"n_splits": 5, "n_ks": 5, "n_Cs": 3, "n_folds": 3, "max_rows": 50_000}
-        return cls(**settings | changes)
+        settings |= changes
+        selectable = [measure for measure in MEASURES[task] if measure != "tail_loss"]  # whose minimum is w = 0
+        if settings["score"] not in selectable:
+            raise ValueError(f"The score for {task} is expected to be one of {selectable}, got {settings['score']!r}.")
+        return cls(**settings)
 
 
 def run_comparison(

@@ -11,7 +11,7 @@ in the certificate, which every cell gets by itself, whatever it started from.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -29,6 +29,7 @@ _RELAX = 5.0
 # A fit is told from zero if its gap is at most this part of what it is better; finer than this is not tried.
 _SURE = 0.1
 _FINEST = 1e-9
+_MANY = 100.0
 
 
 def solve_path(
@@ -38,7 +39,7 @@ def solve_path(
     *,
     tol: float = 1e-3,
     max_iter: int = 1000,
-    collapsing_k: float = np.inf,
+    collapsing_k: Callable[[], float] = lambda: np.inf,
 ) -> Iterator[tuple[int, int, Solution]]:
     """Yield ``(i, j, solution at ks[i] and Cs[j])``, from the largest k down and from the smallest C up.
 
@@ -53,11 +54,14 @@ def solve_path(
         The duality gap allowed in every cell, relative to its objective.
     max_iter : int
         The number of Newton steps allowed per cell.
-    collapsing_k : float
-        For classification, the k at or below which w = 0 is the optimum, whatever C. Above it, a small C makes w so
-        small that zero itself is within the tolerance, and its signs say nothing: there, cells are solved until the
-        gap is a small part of what they are better than zero.
+    collapsing_k : callable
+        For classification, returns the k at or below which w = 0 is the optimum, whatever C. Above it, a small C makes
+        w so small that zero itself is within the tolerance, and its signs say nothing: there, cells are solved until
+        the gap is a small part of what they are better than zero. It is called only if there is such a cell.
     """
+    at_zero = float(problem.loss(np.zeros(1), np.ones(1))[0])
+    spread = float(problem.design.column_squares(problem.mass / problem.mass.sum()).sum())
+    limit: float | None = None
     k_order, C_order = np.argsort(ks)[::-1], np.argsort(Cs)
     above: list[Solution] = []
     for i in k_order:
@@ -66,8 +70,11 @@ def solve_path(
             cell = problem.at(float(ks[i]), float(Cs[j]))
             start = _predict(cell, row, above, [float(Cs[c]) for c in C_order])
             solution = _solve(cell, start, tol, max_iter)
-            if cell.k > collapsing_k:
-                solution = _tell_from_zero(cell, solution, tol, max_iter)
+            # C |gradient|^2 / 2 is what can be gained on zero, and the mean of |x|^2 is some times |gradient|^2
+            if cell.C * spread / 2.0 < _MANY * tol * at_zero and _near_zero(solution, at_zero):
+                limit = collapsing_k() if limit is None else limit
+                if cell.k > limit:
+                    solution = _tell_from_zero(cell, solution, at_zero, tol, max_iter)
             row.append(solution)
             yield int(i), int(j), solution
         above = row
@@ -82,10 +89,14 @@ def _solve(cell: Problem, start: Solution | None, tol: float, max_iter: int) -> 
     return solve_linear(cell, tol=tol, max_iter=max_iter)
 
 
-def _tell_from_zero(cell: Problem, solution: Solution, tol: float, max_iter: int) -> Solution:
+def _near_zero(solution: Solution, at_zero: float) -> bool:
+    """Say whether the gap is no small part of what the fit is better than w = 0."""
+    return solution.dual_gap > _SURE * (at_zero - solution.objective)
+
+
+def _tell_from_zero(cell: Problem, solution: Solution, at_zero: float, tol: float, max_iter: int) -> Solution:
     """Solve more finely until the fit is told from w = 0."""
-    at_zero = float(cell.loss(np.zeros(1), np.ones(1))[0])
-    while solution.dual_gap > _SURE * (at_zero - solution.objective) and tol > _FINEST:
+    while _near_zero(solution, at_zero) and tol > _FINEST:
         tol *= 0.1
         solution = solve_linear(cell, tol=tol, max_iter=max_iter, start=solution, relax=_RELAX)
     return solution

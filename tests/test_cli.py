@@ -1,0 +1,274 @@
+"""The command line: an answer with exit code 0, or one clear sentence with another and nothing half-written."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+import skops.io
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from tables import mixed_table
+from typer.testing import CliRunner
+
+from atklearn.cli import app
+from atklearn.results import read_results
+
+KILLS = int(os.environ.get("ATKLEARN_KILLS", "2"))
+QUICK = ["--quick", "--splits", "2", "--jobs", "1"]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    return tmp_path
+
+
+def call(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments], catch_exceptions=False)
+
+
+def rides(folder, n=200, **columns):
+    frame = mixed_table(n).drop(columns=["comment"]).assign(**columns)
+    frame.to_csv(folder / "rides.csv", index=False)
+    return frame
+
+
+def one_class(folder):
+    rides(folder, rides="many")
+
+
+def all_missing(folder):
+    rides(folder, nothing=None)
+
+
+def identifiers(folder):
+    n = 100_001
+    frame = pd.DataFrame(
+        {"who": np.char.add("u", np.arange(n).astype(str)), "x": np.arange(n), "rides": np.arange(n) % 2}
+    )
+    frame.to_csv(folder / "rides.csv", index=False)
+
+
+def empty(folder):
+    (folder / "rides.csv").write_text("number,rides\n", encoding="utf-8")
+
+
+def malformed(folder):
+    (folder / "rides.parquet").write_bytes(b"PAR1 this is not a table PAR1")
+
+
+@pytest.mark.parametrize(
+    ("make", "arguments", "sentence"),
+    [
+        (None, ["rides.csv", "--target", "rides"], "rides.csv"),
+        (rides, ["rides.csv", "--target", "ride"], "did you mean 'rides'?"),
+        (rides, ["rides.csv"], "--target"),
+        (empty, ["rides.csv", "--target", "rides"], "rows"),
+        (one_class, ["rides.csv", "--target", "rides"], "one class only, 'many'"),
+        (all_missing, ["rides.csv", "--target", "rides"], "--drop 'nothing'"),
+        (identifiers, ["rides.csv", "--target", "rides"], "--drop 'who'"),
+        (malformed, ["rides.parquet", "--target", "rides"], "rides.parquet"),
+        (rides, ["rides.csv", "--target", "rides", "--model", "no/such/model.skops"], "--model"),
+        (rides, ["rides.csv", "--target", "rides", "--score", "rmse"], "rmse"),
+        (None, ["--target", "rides"], "about a file, but none is named"),
+    ],
+)
+def test_bad_input_is_one_sentence(folder, make, arguments, sentence):
+    if make is not None:
+        make(folder)
+    before = set(folder.rglob("*"))
+    result = call("compare", *arguments)
+    assert result.exit_code == 1
+    assert sentence in result.stderr
+    assert result.stderr.count("\n") == 1, result.stderr
+    assert result.stderr.startswith("Error: ")
+    assert result.stdout == ""
+    assert set(folder.rglob("*")) == before, "nothing is written"
+
+
+def double(x):
+    return 2 * x
+
+
+def test_a_model_with_foreign_types_is_refused(folder):
+    rides(folder)
+    skops.io.dump(make_pipeline(FunctionTransformer(double)), folder / "evil.skops")
+    result = call("predict", "evil.skops", "rides.csv", "--out", "said.csv")
+    assert result.exit_code == 1
+    assert "double" in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert not (folder / "said.csv").exists()
+
+
+def test_what_no_command_takes_is_a_usage_error():
+    assert call("compare", "--task", "ranking").exit_code == 2
+    assert call("nonsense").exit_code == 2
+
+
+def test_from_a_table_to_predictions(folder):
+    frame = rides(folder)
+    result = call("compare", "rides.csv", "--target", "rides", "--model", "rides.skops", "--group", "town", *QUICK)
+    assert result.exit_code == 0, result.output
+    out = folder / "atklearn-out" / "compare-rides-rides-quick"
+    assert {path.name for path in out.iterdir()} == {"results.jsonl", "report.html", "figures"}
+    assert {path.suffix for path in (out / "figures").iterdir()} == {".png", ".svg"}
+    assert "Recommended: k = " in result.stdout
+    assert "Köln" in result.stdout
+    assert all(len(line) <= 80 for line in result.stdout.splitlines() if "/" not in line)
+    result = call("predict", "rides.skops", "rides.csv", "--out", "said.csv")
+    assert result.exit_code == 0, result.output
+    said = pd.read_csv(folder / "said.csv")
+    assert (said["prediction"] == frame["rides"]).mean() > 0.75
+    shown = call("predict", "rides.skops", "rides.csv")
+    assert shown.stdout == (folder / "said.csv").read_text(encoding="utf-8")
+
+
+def test_the_default_and_json_and_quiet(folder):
+    result = call("compare", "--json", *QUICK)
+    assert result.exit_code == 0
+    answer = json.loads(result.stdout)
+    assert answer["dataset"] == "monk"
+    assert answer["verdict"] in ("helps", "hurts", "none")
+    assert (folder / answer["report"]).is_file()
+    assert result.stderr == ""
+    quiet = call("compare", "--quiet", *QUICK)  # finished before: read, not run
+    assert quiet.exit_code == 0
+    assert " ".join(quiet.stdout.split()).endswith(answer["headline"])
+    assert quiet.stderr == ""
+
+
+def test_another_run_in_the_same_folder_is_refused_unless_fresh(folder):
+    assert call("compare", "--out", "here", "--quiet", *QUICK).exit_code == 0
+    before = (folder / "here" / "results.jsonl").read_bytes()
+    result = call("compare", "--out", "here", "--quiet", "--seed", "1", *QUICK)
+    assert result.exit_code == 1
+    assert "--fresh" in result.stderr
+    assert (folder / "here" / "results.jsonl").read_bytes() == before
+    assert call("compare", "--out", "here", "--quiet", "--seed", "1", "--fresh", *QUICK).exit_code == 0
+    assert (folder / "here" / "results.jsonl").read_bytes() != before
+
+
+def test_the_report_is_written_from_the_results_alone(folder):
+    assert call("compare", "--out", "here", "--quiet", *QUICK).exit_code == 0
+    first = (folder / "here" / "report.html").read_bytes()
+    (folder / "here" / "report.html").unlink()
+    assert call("report", "here").exit_code == 0
+    assert (folder / "here" / "report.html").read_bytes() == first
+    result = call("report", "nowhere")
+    assert result.exit_code == 1
+    assert result.stderr.count("\n") == 1
+
+
+def test_hostile_names_reach_the_report_as_text(folder):
+    hostile = "<script>alert(1)</script>"
+    frame = mixed_table(120)[["number", "whole", "rides"]].rename(columns={"number": hostile})
+    frame.to_csv(folder / "a.csv", index=False)
+    result = call("compare", "a.csv", "--target", "rides", "--out", "here", *QUICK)
+    assert result.exit_code == 0, result.output
+    assert hostile in result.stdout
+    page = (folder / "here" / "report.html").read_text(encoding="utf-8")
+    assert hostile not in page
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
+
+
+def test_datasets():
+    result = call("datasets")
+    assert result.exit_code == 0
+    assert "german" in result.stdout
+    assert "not available" in " ".join(result.stdout.split())
+    listed = json.loads(call("datasets", "--json").stdout)
+    assert len(listed) == 12
+
+
+def test_reproduce_what_is_there_and_name_what_is_not():
+    result = call(
+        "reproduce", "tables", "--offline", "--set", "monk", "--set", "german", "--splits", "2", "--jobs", "1"
+    )
+    assert result.exit_code == 0, result.output
+    assert "Table 1" in result.stdout
+    assert "Skipped German" in result.stderr
+    assert call("reproduce", "--set", "nonsense").exit_code == 1
+    assert call("reproduce", "--data", "nowhere").exit_code == 1
+
+
+def start(folder, *arguments):
+    return subprocess.Popen(
+        [sys.executable, "-m", "atklearn", *arguments], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        start_new_session=True, text=True,
+    )  # fmt: skip
+
+
+def finished_lines(path):
+    return [line for line in path.read_text(encoding="utf-8").splitlines() if '"record":"done"' in line]
+
+
+def test_killed_at_any_moment_it_goes_on_to_the_same_table(folder):
+    command = ["compare", "--quiet", "--splits", str(max(3, KILLS)), "--jobs", "2", "--out"]
+    undisturbed = start(folder, *command, "whole")
+    assert undisturbed.wait() == 0
+    rng = np.random.default_rng(KILLS)
+    path, kept, killed = folder / "cut" / "results.jsonl", [], 0
+    while killed < KILLS:
+        before = len(kept)
+        process = start(folder, *command, "cut")
+        until = time.monotonic() + 60.0
+        # let it finish something new, then kill it at a random moment
+        while time.monotonic() < until and process.poll() is None:
+            if path.exists() and len(finished_lines(path)) > before:
+                break
+            time.sleep(0.05)
+        time.sleep(rng.uniform(0.0, 1.0))
+        assert process.poll() is None, "the run is long enough to be killed"
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        lines = finished_lines(path)
+        assert lines[: len(kept)] == kept, "what was finished stays"
+        kept = lines
+        killed += 1
+    last = start(folder, *command, "cut")
+    assert last.wait() == 0
+    lines = finished_lines(path)
+    assert lines[: len(kept)] == kept
+    assert len(lines) == len(set(lines)), "no task is done twice"
+    cells = [
+        {key: value for key, value in record.items() if key != "started"}
+        for record in read_results(path)
+        if record["record"] == "cell"
+    ]
+    keys = [(cell["loss"], cell["weights"], cell["split"], cell["k"], cell["C"]) for cell in cells]
+    assert len(keys) == len(set(keys)), "no cell is computed twice"
+    assert last.stdout.read() == undisturbed.stdout.read()
+    whole = [record for record in read_results(folder / "whole" / "results.jsonl") if record["record"] != "run"]
+    cut = [record for record in read_results(path) if record["record"] != "run"]
+    assert sorted(map(json.dumps, whole)) == sorted(map(json.dumps, cut))
+    for process in (undisturbed, last):
+        process.communicate()
+
+
+def test_ctrl_c_says_how_to_go_on(folder):
+    process = start(folder, "compare", "--jobs", "2", "--out", "here")
+    path = folder / "here" / "results.jsonl"
+    while process.poll() is None and not (path.exists() and len(finished_lines(path)) > 2):
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all processes
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "the same command goes on from here" in errors
+    assert "Traceback" not in errors
+    assert len(finished_lines(path)) > 2
+
+
+def test_without_the_extra_it_says_what_to_install():
+    code = "import sys; sys.modules['typer'] = None; from atklearn.__main__ import main; main()"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert result.returncode == 1
+    assert result.stderr.strip() == "The atklearn command needs typer, which comes with: pip install 'atklearn[cli]'"
