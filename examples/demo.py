@@ -3,7 +3,7 @@
 The positive class has a rare group (10 of 100 samples) near the boundary and one outlier. The average loss gives the
 rare group up, the maximum loss is at the mercy of the outlier, the average top-k loss keeps the group.
 
-Prints a table and saves a picture. Usage: ./run demo [PICTURE]
+Prints a table and saves a picture. Usage: python examples/demo.py [PICTURE]
 """
 
 from __future__ import annotations
