@@ -22,6 +22,7 @@ from rich.console import Console
 from atklearn.report.content import Cell, Chart, Explorer, Line, Page, Plane, Points, Section, Series, Step, Table
 from atklearn.report.figures import write_figures
 from atklearn.report.geometry import Window, half_plane, segment, window_of
+from atklearn.report.markdown import escape, render_markdown, write_markdown
 from atklearn.report.numbers import chart_numbers, plane_numbers
 from atklearn.report.page import render_page, write_page
 from atklearn.report.plotting import chart_figure, explorer_figures, label, plane_figure
@@ -407,3 +408,23 @@ def test_terminal_emphasis():
 
 def test_plain_text_steers_no_display():
     assert plain("a\x1b[2J\u202eb\r\nc") == "a�[2J�b c"
+
+
+def test_markdown_has_every_block_and_its_pictures(tmp_path):
+    page = some_page()
+    write_markdown(page, tmp_path / "report.md")
+    text = (tmp_path / "report.md").read_text(encoding="utf-8")
+    for section in page.sections:
+        assert f"## {escape(section.title)}" in text
+    pictures = re.findall(r"(?:\]\(|src=\")(report/[^)\"]+)", text)
+    assert len(pictures) == 5
+    assert all((tmp_path / picture).is_file() for picture in pictures)
+    assert {path.suffix for path in (tmp_path / "report").iterdir()} == {".png"}
+
+
+def test_markdown_shows_hostile_names_as_text():
+    text = render_markdown(some_page(HOSTILE), "pictures")
+    own = re.compile(r'</?u>|<img src="pictures/[a-z0-9-]+\.png" width="48%">')
+    assert not re.search(r"(?<!\\)[<>]", own.sub("", text)), "every other bracket is escaped"
+    widths = {line.replace("\\|", "").count("|") for line in text.splitlines() if line.startswith("| ")}
+    assert all(width >= 3 for width in widths)

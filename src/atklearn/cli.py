@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["app"]
 
 FAILED, INTERRUPTED = 1, 130
+MANY_ROWS = 100_000
 RESULTS, REPORT, FIGURES = "results.jsonl", "report.html", "figures"
 
 app = typer.Typer(
@@ -120,6 +121,8 @@ def compare(
         if splits is not None:
             changes["n_splits"] = splits
         settings = Settings.for_task(table.task, quick=quick, **changes)
+        if len(table.target) > MANY_ROWS and not quick:
+            complain(f"{len(table.target)} rows take long; --quick is a first look on a part of them.")
         name = "-".join(filter(None, ["compare", slug(table.name), slug(target or ""), "quick" if quick else ""]))
         results = results_file(out or Path("atklearn-out", name), fresh)
         with progress(f"Comparing on {table.name}", silent=quiet or as_json) as (on_start, on_task):
@@ -226,11 +229,13 @@ def datasets(data: DataDir = None, as_json: AsJson = False) -> None:
 @app.command()
 def report(
     folder: Annotated[Path, typer.Argument(help="A folder of compare or reproduce.")],
+    markdown: Annotated[Path | None, typer.Option(help="Write it as Markdown, too, with pictures beside it.")] = None,
     quiet: Quiet = False,
 ) -> None:
     """Write the report of a results file again, without running anything."""
     with failing_in_one_sentence():
         from atklearn.report.compare import comparison_page
+        from atklearn.report.markdown import write_markdown
         from atklearn.report.paper import paper_page
         from atklearn.results import read_results
 
@@ -240,6 +245,8 @@ def report(
         kind = next(read_results(results))["kind"]
         page = (comparison_page if kind == "compare" else paper_page)(read_results(results))
         publish(page, folder)
+        if markdown is not None:
+            write_markdown(page, markdown)
         show(page, folder, quiet)
 
 

@@ -20,7 +20,7 @@ __all__ = ["FIGURE_3_SETS", "ErrorAgainstK", "ShiftedLoss", "ToyCases"]
 
 FIGURE_3_SETS = ("monk", "australian", "splice", "phoneme")
 _C = 100.0
-_N_KS = 40
+_N_KS = 30
 _TOY_PASSES = 1000
 _AUTHORS = SGD(eta0=1e-3 * _C, shuffle=False, average="all")
 _LAMBDAS = (0.25, 0.5)
@@ -108,7 +108,7 @@ class ErrorAgainstK:
         X = scale_features(X, train)
         limits: dict[str, Any] = {"tol": 1e-4} if self.solver == "exact" else {"tol": 1e-2, "max_iter": 100}
         path = atk_path(
-            X[train], y[train], ks=log_spaced(train.size, _N_KS), Cs=[_C], loss=loss, penalize_intercept=True,
+            X[train], y[train], ks=_ks(train.size), Cs=[_C], loss=loss, penalize_intercept=True,
             solver=self.solver, **limits,
         )  # fmt: skip
         errors = grid_measures(path, loss, path.scores(X[test]), y[test])["error"][:, 0]
@@ -118,3 +118,8 @@ class ErrorAgainstK:
                 "x": path.ks.tolist(), "y": [short(value) for value in errors],
             }
         ]  # fmt: skip
+
+
+def _ks(n: int) -> list[int]:
+    """Return k from 1 to n: evenly spaced by their logarithms for the one end, and evenly for the other."""
+    return sorted({*log_spaced(n, _N_KS), *(int(k) for k in np.linspace(1, n, _N_KS))})

@@ -23,7 +23,7 @@ from atklearn.results import Record, cell_record, short
 __all__ = ["PAPER_LOSSES", "PaperTables", "paper_split", "scale_features"]
 
 PAPER_LOSSES = {"classification": ("log_loss", "hinge"), "regression": ("squared_error", "absolute_error")}
-_N_KS = 20
+_N_KS = 40
 _DECADES = np.arange(-5, 6)
 _MOST_DECADES = 8
 _SGD_PASSES = 100
