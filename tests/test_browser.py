@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import shutil
 
+import pandas as pd
 import pytest
 from pages import HOSTILE, some_page
 
+from atklearn.datasets import make_toy
+from atklearn.experiments.compare import Settings, run_comparison
+from atklearn.report.compare import comparison_page
 from atklearn.report.page import write_page
+from atklearn.results import read_results
+from atklearn.tabular import read_table
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: pip install playwright")
 
@@ -53,7 +59,18 @@ def files(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pages")
     write_page(some_page(), folder / "tame.html")
     write_page(some_page(HOSTILE), folder / "hostile.html")
-    return {name: (folder / f"{name}.html").as_uri() for name in ("tame", "hostile")}
+    write_page(compared(folder), folder / "compared.html")
+    return {name: (folder / f"{name}.html").as_uri() for name in ("tame", "hostile", "compared")}
+
+
+def compared(folder):
+    """Return the report of a comparison on a toy case with hostile columns."""
+    X, y = make_toy(4, random_state=0)
+    pd.DataFrame(X, columns=HOSTILE[:2]).assign(y=y).to_csv(folder / "toy.csv", index=False)
+    data = read_table(folder / "toy.csv", "y")
+    settings = Settings.for_task("classification", quick=True, n_splits=2)
+    run_comparison(data, settings, folder / "results.jsonl")
+    return comparison_page(read_results(folder / "results.jsonl"))
 
 
 class Visit:
@@ -129,6 +146,22 @@ def test_arrow_keys_move_cursor_boundary_and_words(visit):
     assert opened.do(f"{BOUNDARY}.name") == "AT_k, k = 20"
     page.keyboard.press("ArrowLeft")
     assert state() == before
+
+
+def test_the_report_of_a_comparison_moves_its_boundary(visit):
+    opened = visit("compared")
+    boundary = "JSON.stringify(document.getElementById('plot-boundary').data.at(-1))"
+    slider = opened.page.locator("#slider-score-against-k")
+    seen = set()
+    slider.press("Home")
+    for _ in range(5):
+        seen.add((opened.do(boundary), opened.page.locator(".explorer output").inner_text()))
+        slider.press("ArrowRight")
+    assert len(seen) == 5
+    assert len({line for line, _ in seen}) >= 3  # a collapsed fit draws none
+    axis = opened.do("document.querySelector('#plot-boundary .xtitle').textContent")
+    assert axis == HOSTILE[0]
+    assert HOSTILE[0] in opened.do("document.querySelector('#hardest-rows, main').innerText")
 
 
 def test_a_collapsed_model_has_no_boundary(visit):
