@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import os
 import re
 from pathlib import Path
@@ -80,7 +81,10 @@ def _block(block: Block, figures: str) -> str:
         case Explorer():
             shown: list[Chart | Plane] = [block.chart] if block.plane is None else [block.plane, block.chart]
             # side by side: two to a line
-            return " ".join(f'<img src="{figures}/{picture.name}.png" width="48%">' for picture in shown)
+            return " ".join(
+                f'<img src="{figures}/{picture.name}.png" alt="{html.escape(plain(picture.title))}" width="48%">'
+                for picture in shown
+            )
 
 
 def _table(table: Table) -> str:

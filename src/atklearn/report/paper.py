@@ -353,6 +353,7 @@ def _provenance(run: Record, data: dict[str, Record]) -> list[tuple[str, str]]:
          "1e5, extended while the best is at an end; k log-spaced from 1 to n; penalised intercept; features scaled to "
          "[-1, 1] on the training part; Sinc drawn anew for every split"),
         ("Solver", config["solver"]),
+        ("Rerun", f"atklearn reproduce all --data DIR --solver {config['solver']}"),
         ("Started", run["started"]),
         ("Versions", ", ".join(f"{name} {version}" for name, version in run["versions"].items())),
     ]  # fmt: skip
