@@ -10,7 +10,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -269,7 +269,7 @@ def progress(title: str, *, silent: bool) -> Iterator[tuple[Any, Any]]:
     console = Console(stderr=True)
     columns = [TextColumn("{task.description}"), BarColumn(None), TaskProgressColumn(), TimeElapsedColumn(),
                TextColumn("left"), TimeRemainingColumn()]  # fmt: skip
-    bar = Progress(*columns, console=console, disable=silent or not console.is_terminal, speed_estimate_period=120.0)
+    bar = Progress(*columns, console=console, speed_estimate_period=120.0)
     shown = bar.add_task(title, total=None)
     state = {"done": 0.0, "total": 0.0, "tenths": 0.0}
 
@@ -285,7 +285,7 @@ def progress(title: str, *, silent: bool) -> Iterator[tuple[Any, Any]]:
             state["tenths"] = tenths
             complain(f"{title}: {10 * tenths} %")
 
-    with bar:
+    with bar if console.is_terminal and not silent else nullcontext():
         yield on_start, on_task
 
 

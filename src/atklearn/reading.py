@@ -212,7 +212,7 @@ def as_feature(column: pd.Series) -> pd.Series:
             f"leave it out with --drop {column.name!r}."
         )
     if column.dtype.kind == "M":
-        dates = pd.to_datetime(column)
+        dates = pd.Series(pd.DatetimeIndex(column), index=column.index, name=column.name)
         return dates if dates.dt.tz is None else dates.dt.tz_convert(None)
     if column.dtype.kind == "m":
         column = column.astype("timedelta64[us]").dt.total_seconds()
