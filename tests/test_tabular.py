@@ -148,6 +148,10 @@ class TestTarget:
         assert data.groups[:6].tolist() == ["0", "1", "2", "0", "missing", "2"]
         assert "'g'" in data.notes[0]
 
+    def test_there_are_not_more_groups_than_a_report_can_show(self, write):
+        with pytest.raises(ValueError, match="'g' has 60 distinct values.*coarser"):
+            read_table(write(numbers(n=60, g=np.arange(60))), "y", group="g")
+
     def test_a_constant_column_is_noted(self, write):
         assert read_table(write(numbers(b=3)), "y").notes == ["the column 'b' is constant"]
 

@@ -30,6 +30,7 @@ MIN_ROWS = 20
 MIN_CLASS_ROWS = 5  # one in every part of a 5-fold split
 MAX_CLASSES = 100
 MAX_CLASSES_UNASKED = 20  # more whole numbers than that are counts or amounts
+MAX_GROUPS = 50
 MAX_DISTINCT = 100_000
 LONG = 100  # distinct values of a text, enough for 30 components in any part of the rows
 LARGEST = 1e150  # its square is finite
@@ -131,6 +132,12 @@ def read_table(
             frame, labels = frame.iloc[rows], labels.iloc[rows]
         if group is not None:
             groups = frame.pop(group).convert_dtypes().astype("string").fillna("missing").to_numpy(dtype=str)
+            n_groups = np.unique(groups).size
+            if n_groups > MAX_GROUPS:
+                raise ValueError(
+                    f"The group {group!r} has {n_groups} distinct values, and at most {MAX_GROUPS} are expected to report "
+                    "by; choose a coarser column."
+                )
             notes.append(f"the group {group!r} is used to report and is not a feature")
         features = _features(path, frame.drop(columns=list(drop)), notes)
     if rows.size < MIN_ROWS:

@@ -29,6 +29,7 @@ __all__ = ["LOSSES", "Settings", "run_comparison"]
 
 LOSSES = {"classification": ("log_loss", "hinge"), "regression": ("squared_error", "absolute_error")}
 _TEST_SHARE = 0.25
+_LEAST_OF_CLASS = 100
 _TEST_TO_TRAIN = _TEST_SHARE / (1.0 - _TEST_SHARE)
 
 
@@ -169,7 +170,8 @@ class SplitGrids:
             gaps = (path.dual_gaps / path.objectives).max(axis=-1)
             if self.data.groups is not None:
                 groups = group_measures(path, scores, y_test, self.data.groups[test_rows])
-                test["worst_group"] = np.max(list(groups.values()), axis=0)
+                worst = "worst_group_error" if self.classification else "worst_group_rmse"
+                test[worst] = np.max(list(groups.values()), axis=0)
         return [
             cell_record(
                 dataset=self.data.name,
@@ -204,8 +206,14 @@ class SplitGrids:
         n, most = self.y.size, self.settings.max_rows
         if most is None or n <= most:
             return np.arange(n)
-        rows, _ = next(self._splitter(1, train_size=most, test_size=n - most).split(np.zeros(n), self.y))
-        return np.sort(rows)
+        rng = np.random.default_rng(self.settings.random_state)
+        if not self.classification:
+            return np.sort(rng.choice(n, most, replace=False))
+        drawn = []
+        for code, count in enumerate(np.bincount(self.y)):
+            enough = min(max(round(count * most / n), _LEAST_OF_CLASS), count)  # to split a rare one
+            drawn.append(rng.choice(np.flatnonzero(self.y == code), enough, replace=False))
+        return np.sort(np.concatenate(drawn))
 
     def _splitter(self, n_splits: int, **sizes: Any) -> Any:
         kind = StratifiedShuffleSplit if self.classification else ShuffleSplit
