@@ -79,6 +79,7 @@ def malformed(folder):
         (malformed, ["rides.parquet", "--target", "rides"], "rides.parquet"),
         (rides, ["rides.csv", "--target", "rides", "--model", "no/such/model.skops"], "--model"),
         (rides, ["rides.csv", "--target", "rides", "--score", "rmse"], "rmse"),
+        (rides, ["rides.csv", "--target", "rides", "--loss", "huber"], "huber"),
         (None, ["--target", "rides"], "about a file, but none is named"),
     ],
 )

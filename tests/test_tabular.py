@@ -149,7 +149,7 @@ class TestTarget:
         assert "'g'" in data.notes[0]
 
     def test_there_are_not_more_groups_than_a_report_can_show(self, write):
-        with pytest.raises(ValueError, match="'g' has 60 distinct values.*coarser"):
+        with pytest.raises(ValueError, match=r"'g' has 60 distinct values.*coarser"):
             read_table(write(numbers(n=60, g=np.arange(60))), "y", group="g")
 
     def test_a_constant_column_is_noted(self, write):

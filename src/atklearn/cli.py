@@ -88,6 +88,9 @@ def compare(
     group: Annotated[str | None, typer.Option(help="Column to report by; not a feature.")] = None,
     drop: Annotated[list[str] | None, typer.Option(help="Column to leave out; may be repeated.")] = None,
     score: Annotated[Score | None, typer.Option(help="What counts.", show_default="balanced_error or rmse")] = None,
+    loss: Annotated[
+        list[str] | None, typer.Option(help="Individual loss; may be repeated.", show_default="two that fit the task")
+    ] = None,
     splits: Annotated[int | None, typer.Option(min=2, help="Test splits.", show_default="10, quick: 5")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="A first look: one loss, coarse grids, 50,000 rows.")] = False,
     seed: Annotated[int, typer.Option(min=0, help="Of the random splits.")] = 0,
@@ -118,6 +121,8 @@ def compare(
         changes: dict[str, Any] = {"random_state": seed}
         if score is not None:
             changes["score"] = score.value
+        if loss:
+            changes["losses"] = tuple(dict.fromkeys(loss))
         if splits is not None:
             changes["n_splits"] = splits
         settings = Settings.for_task(table.task, quick=quick, **changes)

@@ -19,7 +19,8 @@ from atklearn.evidence import Recommendation, collect_grids, compare_methods, re
 from atklearn.experiments.last_fit import LastFit
 from atklearn.experiments.measures import MEASURES, grid_measures, group_measures
 from atklearn.experiments.running import Task, run_experiment
-from atklearn.individual import Array
+from atklearn.individual import Array, resolve_individual_loss
+from atklearn.individual import Task as Kind
 from atklearn.linear import ATkClassifier
 from atklearn.path import ATkPath, atk_path
 from atklearn.results import Record, ResultsFile, cell_record, read_results, short
@@ -66,7 +67,7 @@ class Settings:
     random_state: int = 0
 
     @classmethod
-    def for_task(cls, task: str, *, quick: bool = False, **changes: Any) -> Settings:
+    def for_task(cls, task: Kind, *, quick: bool = False, **changes: Any) -> Settings:
         """Return the settings for a task, full or for a quick first look, with changes."""
         classification = task == "classification"
         settings: dict[str, Any] = {
@@ -80,6 +81,8 @@ class Settings:
         selectable = [measure for measure in MEASURES[task] if measure != "tail_loss"]  # whose minimum is w = 0
         if settings["score"] not in selectable:
             raise ValueError(f"The score for {task} is expected to be one of {selectable}, got {settings['score']!r}.")
+        for loss in settings["losses"]:
+            resolve_individual_loss(loss, task)
         return cls(**settings)
 
 

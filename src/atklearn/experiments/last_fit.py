@@ -110,15 +110,11 @@ class LastFit:
         values = {}
         if hasattr(self.data.features, "columns"):
             values = {
-                str(name): str(self.data.features[name].iloc[row])[:60]
-                for name in self.data.features.columns[:_N_VALUES]
+                str(name): _shown(self.data.features[name].iloc[row]) for name in self.data.features.columns[:_N_VALUES]
             }
-        target = self.data.target[row]
-        if self.data.task == "regression":
-            target, guess = f"{target:.6g}", f"{guess:.6g}"
         return {
             "record": "hard_row", "dataset": self.data.name, "row": int(self.data.rows[row]), "loss": short(loss),
-            "target": str(target), "prediction": str(guess), "values": values,
+            "target": _shown(self.data.target[row]), "prediction": _shown(guess), "values": values,
         }  # fmt: skip
 
     def _columns(self) -> list[str] | None:
@@ -159,3 +155,8 @@ class LastFit:
                 for i in range(len(ks))
             ),
         ]  # fmt: skip
+
+
+def _shown(value: Any) -> str:
+    """Return a value of the table as text that fits a table of the report."""
+    return f"{value:.6g}" if isinstance(value, float) else str(value)[:60]

@@ -11,8 +11,10 @@ __all__ = ["AGGREGATES", "LOSSES", "MEASURES", "WEIGHTS", "mean_and_spread", "nu
 LOSSES = {
     "log_loss": "log loss",
     "hinge": "hinge",
+    "squared_hinge": "squared hinge",
     "squared_error": "squared error",
     "absolute_error": "absolute error",
+    "huber": "Huber",
     "chosen": "loss chosen",
 }
 AGGREGATES = {"maximum": "maximum", "average": "average", "atk": "AT_k"}
