@@ -49,6 +49,16 @@ def test_a_file_cut_anywhere_goes_on_to_the_same_end(tmp_path):
         assert contents(path) == [record for records in TASKS.values() for record in records]
 
 
+def test_the_beginning_of_a_task_is_cut_off(tmp_path):
+    path = tmp_path / "results.jsonl"
+    write(path)
+    whole = path.read_bytes()
+    with path.open("ab") as file:
+        file.write(b'{"record":"curve","x":[9]}\n' * 50 + b'{"record":"cu')
+    write(path)
+    assert path.read_bytes() == whole
+
+
 def test_a_reader_sees_whole_tasks_only(tmp_path):
     path = tmp_path / "results.jsonl"
     write(path)
