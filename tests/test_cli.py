@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import BrokenExecutor
 
 import numpy as np
 import pandas as pd
@@ -18,6 +19,7 @@ from sklearn.preprocessing import FunctionTransformer
 from tables import mixed_table
 from typer.testing import CliRunner
 
+import atklearn
 from atklearn.cli import app
 from atklearn.results import read_results
 
@@ -108,6 +110,11 @@ def test_a_model_with_foreign_types_is_refused(folder):
     assert "double" in result.stderr
     assert result.stderr.count("\n") == 1
     assert not (folder / "said.csv").exists()
+
+
+def test_version_and_help():
+    assert call("--version").stdout == f"{atklearn.__version__}\n"
+    assert "with which k" in call("--help").stdout
 
 
 def test_what_no_command_takes_is_a_usage_error():
@@ -266,6 +273,18 @@ def test_ctrl_c_says_how_to_go_on(folder):
     assert "the same command goes on from here" in errors
     assert "Traceback" not in errors
     assert len(finished_lines(path)) > 2
+
+
+@pytest.mark.parametrize("error", [MemoryError(), BrokenExecutor("a process died")])
+def test_too_little_memory_is_one_sentence(monkeypatch, error):
+    def fail(*_, **__):
+        raise error
+
+    monkeypatch.setattr("atklearn.experiments.compare.run_comparison", fail)
+    result = call("compare", "--quiet")
+    assert result.exit_code == 1
+    assert "--quick" in result.stderr
+    assert result.stderr.count("\n") == 1
 
 
 def test_without_the_extra_it_says_what_to_install():

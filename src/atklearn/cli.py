@@ -10,8 +10,10 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
+from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager, nullcontext
 from enum import StrEnum
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -31,12 +33,23 @@ FAILED, INTERRUPTED = 1, 130
 MANY_ROWS = 100_000
 RESULTS, REPORT, FIGURES = "results.jsonl", "report.html", "figures"
 
-app = typer.Typer(
-    help="Would the average top-k loss help on my data, with which k, and what does it cost?",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+
+
+def print_version(asked: bool) -> None:
+    """Print the version and stop."""
+    if asked:
+        print(version("atklearn"))
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    show_version: Annotated[
+        bool, typer.Option("--version", callback=print_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Say whether the average top-k loss helps on your data, with which k, and at what cost."""
 
 
 class TaskName(StrEnum):
@@ -82,7 +95,9 @@ DataDir = Annotated[Path | None, typer.Option("--data", help="Folder with NAME.c
 
 @app.command()
 def compare(
-    data: Annotated[Path | None, typer.Argument(help="CSV, Parquet or SVMlight file. [default: Monk]")] = None,
+    data: Annotated[
+        Path | None, typer.Argument(help="CSV, Parquet or SVMlight file; without one, the generated Monk set.")
+    ] = None,
     target: Annotated[str | None, typer.Option("--target", "-t", help="Column to predict.")] = None,
     task: Annotated[TaskName | None, typer.Option(help="Kind of target.", show_default="detected")] = None,
     group: Annotated[str | None, typer.Option(help="Column to report by; not a feature.")] = None,
@@ -262,6 +277,9 @@ def failing_in_one_sentence() -> Iterator[None]:
         yield
     except (ValueError, OSError) as error:
         complain(f"Error: {error}")
+        raise typer.Exit(FAILED) from error
+    except (MemoryError, BrokenExecutor) as error:
+        complain("Error: the memory did not suffice; try --jobs 1 or --quick. What is finished is kept.")
         raise typer.Exit(FAILED) from error
     except KeyboardInterrupt as error:
         complain("Interrupted. What is finished is kept: the same command goes on from here.")

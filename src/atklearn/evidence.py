@@ -126,11 +126,12 @@ class Comparison:
     def against_average(self, method: Method) -> Difference:
         """Return the difference of a method to the average with the same individual loss and class weights."""
         average = self.choices[Method("average", method.loss, method.weights)]
-        return paired_difference(
-            [ours.test[self.score] - other.test[self.score]
-             for ours, other in zip(self.choices[method], average, strict=True)],
-            self.test_to_train,
-        )  # fmt: skip
+        return self.between(self.choices[method], average, self.score)
+
+    def between(self, ours: list[Choice], others: list[Choice], measure: str) -> Difference:
+        """Return the difference of two lists of choices, split by split."""
+        differences = [a.test[measure] - b.test[measure] for a, b in zip(ours, others, strict=True)]
+        return paired_difference(differences, self.test_to_train)
 
 
 @dataclass(frozen=True)

@@ -135,8 +135,8 @@ def read_table(
             n_groups = np.unique(groups).size
             if n_groups > MAX_GROUPS:
                 raise ValueError(
-                    f"The group {group!r} has {n_groups} distinct values, and at most {MAX_GROUPS} are expected; choose "
-                    "a coarser column."
+                    f"The group {group!r} has {n_groups} distinct values, more than {MAX_GROUPS}, too many to report "
+                    "by; choose a coarser column."
                 )
             notes.append(f"the group {group!r} is used to report and is not a feature")
         features = _features(path, frame.drop(columns=list(drop)), notes)
