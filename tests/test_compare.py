@@ -153,6 +153,14 @@ def test_two_features_show_their_boundary(tmp_path):
     assert len({step.line for step in explorer.steps}) == len(explorer.steps)
 
 
+def test_a_part_of_two_features_shows_the_boundary_of_all(tmp_path):
+    X, y = (np.concatenate(parts) for parts in zip(*(make_toy(6, random_state=seed) for seed in range(4)), strict=True))
+    data = table(X, np.where(y > 0, "yes", "no"))
+    settings = small("classification", losses=("log_loss",), weights=("balanced",), max_rows=400)
+    explorer = explorer_of(comparison_page(run(data, tmp_path / "part.jsonl", settings)))
+    assert all(step.line is not None for step in explorer.steps)
+
+
 def test_groups(tmp_path):
     X, y = made()
     groups = np.where(X[:, 2] > 0.0, "north", "south")

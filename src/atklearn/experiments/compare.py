@@ -123,7 +123,8 @@ def run_comparison(
         grids = collect_grids(records, data.name)
         outcome = compare_methods(grids, settings.score, test_to_train=_TEST_TO_TRAIN, fold_ratio=experiment.fold_ratio)
         recommendation = recommend(outcome, grids[None], experiment.fold_ratio)
-        shares = next(grid.shares for grid in grids[None] if grid.loss == recommendation.loss)
+        chosen = (recommendation.loss, recommendation.weights)
+        shares = next(grid.shares for grid in grids[None] if (grid.loss, grid.weights) == chosen)
         run_experiment(LastFit(data, recommendation, shares, last), results, on_task=on_task)
     return recommendation
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 from typing import Any, Protocol
 
-from threadpoolctl import threadpool_limits  # type: ignore[import-not-found,import-untyped,unused-ignore]
+from threadpoolctl import threadpool_limits
 
 from atklearn.results import Record, ResultsFile
 
@@ -71,14 +71,16 @@ def run_experiment(
         if task.name in results.finished:
             on_task(task)
     open_tasks = [task for task in tasks if task.name not in results.finished]
-    work = _run_here if n_jobs == 1 or len(open_tasks) < 2 else _run_in_processes
-    for task, records in work(experiment, open_tasks, n_jobs):
+    alone = n_jobs == 1 or len(open_tasks) < 2
+    done = _run_here(experiment, open_tasks) if alone else _run_in_processes(experiment, open_tasks, n_jobs)
+    for task, records in done:
         results.add(task.name, records)
         on_task(task)
 
 
-def _run_here(experiment: Experiment, tasks: Sequence[Task], n_jobs: int) -> Iterator[tuple[Task, list[Record]]]:
-    with threadpool_limits(n_jobs):
+def _run_here(experiment: Experiment, tasks: Sequence[Task]) -> Iterator[tuple[Task, list[Record]]]:
+    """Run tasks in this process, on one thread, as the others would: more threads may round otherwise."""
+    with threadpool_limits(1):
         for task in tasks:
             yield task, experiment.run(task)
 
@@ -95,7 +97,7 @@ def _run_in_processes(
     try:
         while True:
             for task in waiting:  # no more in advance than keeps every process busy
-                running[pool.submit(_run_named, task)] = task
+                running[pool.submit(_run_task, task)] = task
                 if len(running) > n_jobs:
                     break
             if not running:
@@ -131,7 +133,7 @@ def _end_with(parent: int) -> None:
     os._exit(1)
 
 
-def _run_named(task: Task) -> list[Record]:
+def _run_task(task: Task) -> list[Record]:
     experiment: Any = _experiment
     records: list[Record] = experiment.run(task)
     return records

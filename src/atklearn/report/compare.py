@@ -294,14 +294,14 @@ def _curves(found: _Findings) -> list[Block]:
         note="Cross-validation on all rows, at the best C of each k; the band is one standard error of the recommended "
         "loss and weights. The recommendation is read off here; the verdict is not, but off the test parts.",
     )
-    lines = {point["k"]: point for point in found.points}
+    # the fits of the plane are those of the grid, in the same order; the first is the maximum
+    fits = sorted(found.points, key=lambda point: float(point["k"]))[1:] if found.planes else [None] * len(values)
     steps = []
-    for k, share, value in zip(grid.ks[1:], grid.shares[1:], values, strict=True):
-        point = lines.get(float(k)) if found.planes else None
+    for k, share, value, fit in zip(grid.ks[1:], grid.shares[1:], values, fits, strict=True):
         line = None
-        if point is not None:
-            a, b = point["coef"]
-            line = Line(f"k = {k:.0f}", a, b, point["intercept"], role="atk")
+        if fit is not None:
+            a, b = fit["coef"]
+            line = Line(f"k = {k:.0f}", a, b, fit["intercept"], role="atk")
         label = f"k = {k:.0f} ({100 * share:.3g} % of the rows): {name} {value:.4g}{unit}"
         steps.append(Step(float(k), label, line))
     start = int(np.argmin(np.abs(grid.shares[1:] - model["share"])))
