@@ -151,11 +151,12 @@ def compare(
             )
         if model is not None:
             save_model(fit_recommended(table, recommendation), model)
-        publish(comparison_page(read_results(results)), results.parent)
+        page = comparison_page(read_results(results))
+        publish(page, results.parent)
         if as_json:
             print_json({**comparison_summary(read_results(results)), "report": str(results.with_name(REPORT))})
         else:
-            show(comparison_page(read_results(results)), results.parent, quiet)
+            show(page, results.parent, quiet)
 
 
 @app.command()
@@ -212,11 +213,12 @@ def reproduce(
                 part.value, results, data_dir=data, network=not offline, names=tuple(dataset or DATASETS),
                 n_splits=splits, solver=solver.value, n_jobs=jobs or cpu_count(), on_start=on_start, on_task=on_task,
             )  # fmt: skip
-        publish(paper_page(read_results(results)), results.parent)
+        page = paper_page(read_results(results))
+        publish(page, results.parent)
         if as_json:
             print_json({**paper_summary(read_results(results)), "report": str(results.with_name(REPORT))})
         else:
-            show(paper_page(read_results(results)), results.parent, quiet)
+            show(page, results.parent, quiet)
         for record in skipped:
             complain(f"Skipped {record['dataset']}: {record['reason']}")
 
