@@ -148,6 +148,14 @@ def test_arrow_keys_move_cursor_boundary_and_words(visit):
     assert state() == before
 
 
+@pytest.mark.parametrize("width", [320, 360, 384, 390, 430, 768])
+@pytest.mark.parametrize("name", ["tame", "compared"])
+def test_charts_come_to_rest_at_any_width(visit, name, width):
+    """Nothing may be said on the console, not even by Plotly on margins that it does not find."""
+    opened = visit(name, viewport={"width": width, "height": 900})
+    assert opened.do("document.querySelectorAll('.plot .main-svg').length") > 0
+
+
 def test_the_report_of_a_comparison_moves_its_boundary(visit):
     opened = visit("compared")
     boundary = "JSON.stringify(document.getElementById('plot-boundary').data.at(-1))"

@@ -30,6 +30,8 @@ __all__ = ["chart_figure", "explorer_figures", "label", "plane_figure"]
 
 Figure = dict[str, Any]
 
+N_TICKS = 7
+LEFT_OF_PLANE = 64
 ROW_OF_MARKS = 17  # pixels
 INK, RULE = "#1c2024", "#d9dce1"
 
@@ -113,7 +115,8 @@ def plane_figure(plane: Plane) -> Figure:
     layout["hovermode"] = "closest"
     layout["height"] = 440
     layout["xaxis"].update({"range": [window.left, window.right], "constrain": "domain"})
-    layout["yaxis"].update({"range": [window.bottom, window.top], "constrain": "domain"})
+    layout["yaxis"].update({"range": [window.bottom, window.top], "constrain": "domain", "automargin": False})
+    layout["margin"]["l"] = LEFT_OF_PLANE
     if window.equal:
         layout["yaxis"].update({"scaleanchor": "x", "scaleratio": 1})
     return {"data": data, "layout": layout}
@@ -207,7 +210,8 @@ def _band(place: int, series: Series, style: Style) -> Figure | None:
 
 def _layout(x_title: str, y_title: str, legend: bool) -> Figure:
     axis = {"gridcolor": RULE, "linecolor": GUIDE, "zeroline": False, "ticks": "outside", "tickcolor": GUIDE}
-    axis |= {"automargin": True, "hoverformat": ".6~g"}
+    # The margins follow the ticks. If the ticks followed the margins, too, Plotly would not come to rest on a phone.
+    axis |= {"automargin": True, "nticks": N_TICKS, "tickangle": 0, "hoverformat": ".6~g"}
     return {
         "xaxis": {**axis, "showgrid": False, "showline": True, "title": {"text": label(x_title), "standoff": 8}},
         "yaxis": {**axis, "title": {"text": label(y_title), "standoff": 8}},
@@ -219,6 +223,8 @@ def _layout(x_title: str, y_title: str, legend: bool) -> Figure:
         "showlegend": legend,
         "legend": {
             "orientation": "h",
+            # In a width of its own: in that of the plot, which depends on its height, Plotly may not come to rest.
+            "xref": "container",
             "yref": "container",
             "y": 0,
             "yanchor": "bottom",
