@@ -67,6 +67,22 @@ def test_nothing_of_the_test_part_is_seen():
             assert [record["test"] for record in one] != [record["test"] for record in other]
 
 
+def test_not_even_the_vocabulary_of_the_test_part_is_seen():
+    """Columns of few texts and of many become different features: the training part decides."""
+    X, y = made(400)
+    data = table(X, y)
+    _, _, train, test = SplitGrids(data, small("classification"))._parts(0)
+    words = np.where(X[:, 0] > 0.0, "up", "down").astype(object)
+    for names in (words, np.array([f"street {i}" for i in range(400)], dtype=object)):
+        mixed = words.copy()
+        mixed[test] = names[test]
+        frame = data.features.assign(town=pd.Series(mixed, dtype="string"))
+        grids = SplitGrids(replace(data, features=frame), small("classification"))
+        X_train, X_test, rows, _ = grids._parts(0)
+        np.testing.assert_array_equal(rows, train)
+        assert X_train.shape[1] == X_test.shape[1] == 4 + 2
+
+
 def test_cells_are_the_fits_they_name():
     X, y = made()
     data = table(X, y)

@@ -6,7 +6,6 @@ What a command needs is imported when it runs: help and mistakes in the argument
 from __future__ import annotations
 
 import json
-import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
@@ -167,18 +166,14 @@ def predict(
 ) -> None:
     """Predict the rows of a table with a saved model."""
     with failing_in_one_sentence():
+        from atklearn.files import write_whole
         from atklearn.saving import load_model, predict_table
 
         predictions = predict_table(load_model(model), data)
         if out is None:
             predictions.to_csv(sys.stdout, index=False)
         else:
-            unfinished = out.with_name(f".{out.name}.{os.getpid()}")
-            try:
-                predictions.to_csv(unfinished, index=False)
-                unfinished.replace(out)
-            finally:
-                unfinished.unlink(missing_ok=True)
+            write_whole(out, predictions.to_csv(index=False).encode())
 
 
 @app.command()

@@ -41,7 +41,8 @@ ANY = "chosen"
 # In this order where order matters: the first of equals is chosen.
 AGGREGATES: tuple[Aggregate, ...] = ("maximum", "average", "atk")
 LOSSES = tuple(INDIVIDUAL_LOSSES)
-WEIGHTS = ("plain", "balanced")
+CLASS_WEIGHTS = {"plain": None, "balanced": "balanced"}
+"""What kinds of class weights are called here, and by scikit-learn."""
 
 
 @dataclass(frozen=True)
@@ -112,16 +113,26 @@ class Comparison:
         The measure that chose and that counts.
     choices : dict
         Per method, its choice on every split.
-    verdict : {"helps", "hurts", "none"}
-    difference : Difference
-        Of AT_k to the average, both with individual loss and class weights chosen; the sign is that of the measure.
+    test_to_train : float
+        Size of a test part over that of its training part.
     """
 
     score: str
     choices: dict[Method, list[Choice]]
-    verdict: Literal["helps", "hurts", "none"]
-    difference: Difference
     test_to_train: float
+
+    @property
+    def difference(self) -> Difference:
+        """Of AT_k to the average, both with individual loss and class weights chosen; the measure's own sign."""
+        return self.against_average(Method("atk", ANY, ANY))
+
+    @property
+    def verdict(self) -> Literal["helps", "hurts", "none"]:
+        """What the difference says."""
+        difference = self.difference
+        if difference.p_value >= SIGNIFICANCE:
+            return "none"
+        return "helps" if sign(self.score) * difference.mean > 0.0 else "hurts"
 
     def against_average(self, method: Method) -> Difference:
         """Return the difference of a method to the average with the same individual loss and class weights."""
@@ -140,7 +151,6 @@ class Recommendation:
 
     loss: str
     weights: str
-    k: float
     share: float
     C: float
     reason: str
@@ -159,7 +169,7 @@ def collect_grids(records: Iterable[Record], dataset: str) -> dict[int | None, l
             cells.setdefault((record["split"], record["loss"], record["weights"]), []).append(record)
     grids: dict[int | None, list[Grid]] = {}
     for split, loss, weights in sorted(
-        cells, key=lambda key: (str(key[0]), LOSSES.index(key[1]), WEIGHTS.index(key[2]))
+        cells, key=lambda key: (str(key[0]), LOSSES.index(key[1]), list(CLASS_WEIGHTS).index(key[2]))
     ):
         grids.setdefault(split, []).append(_grid(loss, weights, cells[split, loss, weights]))
     return grids
@@ -271,14 +281,7 @@ def compare_methods(
     splits = sorted(split for split in grids if split is not None)
     per_split = [choices_of(grids[split], score, fold_ratio) for split in splits]
     choices = {method: [chosen[method] for chosen in per_split] for method in per_split[0]}
-    ours, average = choices[Method("atk", ANY, ANY)], choices[Method("average", ANY, ANY)]
-    difference = paired_difference(
-        [a.test[score] - b.test[score] for a, b in zip(ours, average, strict=True)], test_to_train
-    )
-    verdict: Literal["helps", "hurts", "none"] = "none"
-    if difference.p_value < SIGNIFICANCE:
-        verdict = "helps" if sign(score) * difference.mean > 0.0 else "hurts"
-    return Comparison(score, choices, verdict, difference, test_to_train)
+    return Comparison(score, choices, test_to_train)
 
 
 def recommend(comparison: Comparison, grids: Sequence[Grid], fold_ratio: float) -> Recommendation:
@@ -308,4 +311,4 @@ def recommend(comparison: Comparison, grids: Sequence[Grid], fold_ratio: float) 
             f"on all rows the average is within one standard error of the best, although AT_k took a smaller k on "
             f"{moved} of {len(on_splits)} splits"
         )
-    return Recommendation(chosen.loss, chosen.weights, chosen.k, chosen.share, chosen.C, reason)
+    return Recommendation(chosen.loss, chosen.weights, chosen.share, chosen.C, reason)

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from atklearn.individual import LogLoss
 
-__all__ = ["LinearClassifierMixin", "linear_scores"]
+__all__ = ["LinearClassifierMixin", "chosen_labels", "linear_scores"]
 
 
 class LinearClassifierMixin(ClassifierMixin):
@@ -27,10 +27,7 @@ class LinearClassifierMixin(ClassifierMixin):
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Return the predicted class labels, shape (n_samples,)."""
-        scores = self.decision_function(X)
-        codes = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
-        labels: npt.NDArray[Any] = self.classes_[codes]
-        return labels
+        return chosen_labels(self.decision_function(X), self.classes_)
 
     @available_if(lambda self: self.loss == "log_loss" or isinstance(self.loss, LogLoss))
     def predict_proba(self, X: Any) -> npt.NDArray[Any]:
@@ -51,6 +48,13 @@ class LinearClassifierMixin(ClassifierMixin):
         with np.errstate(divide="ignore"):
             logarithms: npt.NDArray[Any] = np.log(self.predict_proba(X))
         return logarithms
+
+
+def chosen_labels(scores: npt.NDArray[Any], classes: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return the labels that decision values choose: by their sign for two classes, else by the largest."""
+    codes = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+    labels: npt.NDArray[Any] = classes[codes]
+    return labels
 
 
 def linear_scores(estimator: Any, X: Any) -> npt.NDArray[Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from atklearn.files import write_whole
 from atklearn.individual import INDIVIDUAL_LOSSES
 from atklearn.linear import ATkClassifier, ATkRegressor
 from atklearn.reading import as_feature, check_file, is_svmlight, read_frame, read_svmlight
@@ -56,12 +56,7 @@ def save_model(pipeline: Pipeline, path: str | Path) -> None:
     foreign = _foreign_types(content)
     if foreign:
         raise ValueError(f"The pipeline holds {', '.join(foreign)}, which would not be loaded again; leave that out.")
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        partial.write_bytes(content)
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    write_whole(path, content)
 
 
 def load_model(path: str | Path) -> Pipeline:

@@ -20,6 +20,7 @@ from atklearn.fitting import check_mass, class_mass, keeping_fitted_state, warn_
 from atklearn.gram import Gram, Kernel, KernelName
 from atklearn.individual import Array
 from atklearn.kernel_objective import KernelProblem
+from atklearn.linear_base import chosen_labels
 from atklearn.solvers.kernel import KernelSolution, largest_collapsing_k, solve_kernel
 
 __all__ = ["ATkSVC", "ATkSVR"]
@@ -308,10 +309,7 @@ class ATkSVC(ClassifierMixin, _KernelATk):
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Return the predicted class labels, shape (n_samples,)."""
-        scores = self.decision_function(X)
-        codes = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
-        labels: npt.NDArray[Any] = self.classes_[codes]
-        return labels
+        return chosen_labels(self.decision_function(X), self.classes_)
 
     def _warn_of_collapse(self, solved: list[tuple[KernelProblem, KernelSolution]]) -> None:
         for problem, solution in solved:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import islice, product
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,9 @@ from sklearn.model_selection import KFold, ShuffleSplit, StratifiedKFold, Strati
 
 from atklearn.choosing import calibration_share, default_Cs, default_folds, default_ks
 from atklearn.design import Rows
-from atklearn.evidence import Recommendation, collect_grids, compare_methods, recommend
+from atklearn.evidence import CLASS_WEIGHTS, Recommendation, collect_grids, compare_methods, recommend
 from atklearn.experiments.last_fit import LastFit
-from atklearn.experiments.measures import MEASURES, grid_measures, group_measures
+from atklearn.experiments.measures import LOSSES, MEASURES, grid_measures, group_measures
 from atklearn.experiments.running import Task, run_experiment
 from atklearn.individual import Array, resolve_individual_loss
 from atklearn.individual import Task as Kind
@@ -26,9 +26,8 @@ from atklearn.path import ATkPath, atk_path
 from atklearn.results import Record, ResultsFile, cell_record, read_results, short
 from atklearn.tabular import TabularData, make_features, take_rows
 
-__all__ = ["LOSSES", "Settings", "run_comparison"]
+__all__ = ["Settings", "run_comparison"]
 
-LOSSES = {"classification": ("log_loss", "hinge"), "regression": ("squared_error", "absolute_error")}
 _TEST_SHARE = 0.25
 _LEAST_OF_CLASS = 100
 _TEST_TO_TRAIN = _TEST_SHARE / (1.0 - _TEST_SHARE)
@@ -238,8 +237,9 @@ class SplitGrids:
                 splitter = self._splitter(self.settings.n_splits, test_size=_TEST_SHARE)
                 pair = next(islice(splitter.split(self.used, self.y[self.used]), split, None))
                 train, test = self.used[pair[0]], self.used[pair[1]]
-            maker = make_features(self.data)
-            X = maker.fit_transform(take_rows(self.data.features, train))
+            seen = replace(self.data, features=take_rows(self.data.features, train))
+            maker = make_features(seen)
+            X = maker.fit_transform(seen.features)
             X_test = maker.transform(take_rows(self.data.features, test)) if test.size else None
             self._at_hand = split, (X, X_test, train, test)
         return self._at_hand[1]
@@ -248,7 +248,7 @@ class SplitGrids:
         """Return the grid of k as parts of the rows, for classes above the calibration bound of these rows."""
         if not self.classification:
             return default_ks(self.settings.n_ks, None)
-        template = ATkClassifier(loss, class_weight=_class_weight(weights))
+        template = ATkClassifier(loss, class_weight=CLASS_WEIGHTS[weights])
         return default_ks(self.settings.n_ks, calibration_share(template._problems(X, y, None)[0]))
 
     def _measure(
@@ -263,7 +263,7 @@ class SplitGrids:
         """Fit the grid on one part; return its measures on another, the fits, and what they say there."""
         (X, y), (X_unseen, y_unseen) = fitted, unseen
         if self.classification:
-            path = atk_path(X, y, ks=ks, Cs=list(Cs), loss=loss, class_weight=_class_weight(weights))
+            path = atk_path(X, y, ks=ks, Cs=list(Cs), loss=loss, class_weight=CLASS_WEIGHTS[weights])
             scores = path.scores(X_unseen)
         else:  # C weighs losses in units of the target's spread
             centre, spread = float(y.mean()), float(y.std()) or 1.0
@@ -275,7 +275,3 @@ class SplitGrids:
 def _fingerprint_of_columns(data: TabularData) -> str:
     names = getattr(data.features, "columns", [str(data.features.shape[1])])
     return hashlib.sha256("\0".join(names).encode(errors="replace")).hexdigest()[:16]
-
-
-def _class_weight(weights: str) -> str | None:
-    return "balanced" if weights == "balanced" else None

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from atklearn.datasets import Dataset, bayes_boundary
-from atklearn.experiments.measures import grid_measures
+from atklearn.experiments.measures import LOSSES, grid_measures
 from atklearn.experiments.running import Task
-from atklearn.experiments.tables import PAPER_LOSSES, drawn, log_spaced, paper_split, scale_features
+from atklearn.experiments.tables import drawn, log_spaced, paper_split, scale_features
 from atklearn.individual import Array, resolve_individual_loss
 from atklearn.path import atk_path
 from atklearn.results import Record, short
@@ -34,7 +34,7 @@ class ToyCases:
 
     def tasks(self) -> Sequence[Task]:
         """Return all tasks."""
-        keys = [(case, loss) for case in self.cases for loss in PAPER_LOSSES["classification"]]
+        keys = [(case, loss) for case in self.cases for loss in LOSSES["classification"]]
         return [Task(f"figure 1: case {case}, {loss}", (case, loss), cost=2.0) for case, loss in keys]
 
     def run(self, task: Task) -> list[Record]:
@@ -68,7 +68,7 @@ class ShiftedLoss:
 
     def tasks(self) -> Sequence[Task]:
         """Return a task per loss."""
-        return [Task(f"figure 2: {loss}", loss, cost=0.0) for loss in PAPER_LOSSES["classification"]]
+        return [Task(f"figure 2: {loss}", loss, cost=0.0) for loss in LOSSES["classification"]]
 
     def run(self, task: Task) -> list[Record]:
         """Evaluate the curves."""
@@ -96,7 +96,7 @@ class ErrorAgainstK:
         return [
             Task(f"figure 3: {name}, {loss}, split {split}", (name, loss, split), cost=0.3)
             for name in self.datasets
-            for loss in PAPER_LOSSES["classification"]
+            for loss in LOSSES["classification"]
             for split in range(self.n_splits)
         ]
 

@@ -11,9 +11,10 @@ from sklearn.compose import TransformedTargetRegressor
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
-from atklearn.evidence import Recommendation
+from atklearn.evidence import CLASS_WEIGHTS, Recommendation
+from atklearn.experiments.measures import summed_losses
 from atklearn.experiments.running import Task
-from atklearn.individual import Array, resolve_individual_loss
+from atklearn.individual import Array
 from atklearn.linear import ATkClassifier, ATkRegressor
 from atklearn.path import atk_path
 from atklearn.results import Record, short
@@ -32,7 +33,7 @@ def fit_recommended(data: TabularData, recommendation: Recommendation) -> Pipeli
     options: dict[str, Any] = {"loss": recommendation.loss, "k": recommendation.share, "C": recommendation.C}
     model: Any
     if data.task == "classification":
-        model = ATkClassifier(**options, class_weight="balanced" if recommendation.weights == "balanced" else None)
+        model = ATkClassifier(**options, class_weight=CLASS_WEIGHTS[recommendation.weights])
     else:  # as in the comparison, C weighs losses in units of the target's spread
         model = TransformedTargetRegressor(ATkRegressor(**options), transformer=StandardScaler())
     return Pipeline([("features", make_features(data)), ("model", model)]).fit(data.features, data.target)
@@ -67,19 +68,12 @@ class LastFit:
 
     def _losses(self, model: Any, X: Any) -> Array:
         """Return the loss of every row, summed over the problems of one class against the rest."""
-        loss = resolve_individual_loss(self.recommendation.loss, self.data.task)
+        loss, target = self.recommendation.loss, self.data.target
         if self.data.task == "regression":
-            target = model.transformer_.transform(self.data.target[:, None])[:, 0]
-            return loss(model.regressor_.predict(X), target)
+            target = model.transformer_.transform(target[:, None])[:, 0]
+            return summed_losses(loss, model.regressor_.predict(X)[None], target, None)
         scores = model.decision_function(X)
-        scores = scores[:, None] if scores.ndim == 1 else scores
-        positives = model.classes_[-scores.shape[1] :]
-        losses = [
-            loss(column, np.where(self.data.target == label, 1.0, -1.0))
-            for column, label in zip(scores.T, positives, strict=True)
-        ]
-        total: Array = np.sum(losses, axis=0)
-        return total
+        return summed_losses(loss, scores[None] if scores.ndim == 1 else scores.T, target, model.classes_)
 
     def _model_record(self, model: Any, maker: Any, share: float, top: npt.NDArray[np.intp]) -> Record:
         """Return the record of the fit: what it is, how exact, its weights, who is in the top k."""
@@ -130,7 +124,7 @@ class LastFit:
         scaler = maker["scale"]
         rows = np.random.default_rng(0).permutation(len(X))[:_N_POINTS]
         raw = scaler.inverse_transform(X[rows])
-        weight = "balanced" if self.recommendation.weights == "balanced" else None
+        weight = CLASS_WEIGHTS[self.recommendation.weights]
         ks: list[float] = [1, *self.shares[1:]]
         path = atk_path(
             X, self.data.target, ks=ks, Cs=[self.recommendation.C], loss=self.recommendation.loss, class_weight=weight

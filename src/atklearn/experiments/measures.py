@@ -10,7 +10,10 @@ import numpy.typing as npt
 from atklearn.individual import Array, resolve_individual_loss
 from atklearn.path import ATkPath
 
-__all__ = ["MEASURES", "grid_measures", "group_measures", "sample_losses"]
+__all__ = ["LOSSES", "MEASURES", "grid_measures", "group_measures", "summed_losses"]
+
+LOSSES = {"classification": ("log_loss", "hinge"), "regression": ("squared_error", "absolute_error")}
+"""Per task, the two individual losses of the paper."""
 
 MEASURES = {
     "classification": ("error", "balanced_error", "g_mean", "worst_class_error", "tail_loss"),
@@ -44,7 +47,7 @@ def grid_measures(path: ATkPath, loss: str, scores: Array, y: npt.NDArray[Any]) 
            [0.]])
     """
     n_tail = max(1, round(_TAIL * y.size))
-    losses = sample_losses(path, loss, scores, y)
+    losses = summed_losses(loss, scores, y, path.classes)
     tail = np.partition(losses, y.size - n_tail, axis=-1)[..., y.size - n_tail :].mean(axis=-1)
     if path.classes is None:
         residuals = scores[:, :, 0] - y
@@ -73,15 +76,27 @@ def group_measures(path: ATkPath, scores: Array, y: npt.NDArray[Any], groups: np
     return {str(name): wrong[..., groups == name].mean(axis=-1) for name in np.unique(groups)}
 
 
-def sample_losses(path: ATkPath, loss: str, scores: Array, y: npt.NDArray[Any]) -> Array:
-    """Return the loss of every sample in every cell, summed over the problems of one class against the rest."""
-    if path.classes is None:
-        return resolve_individual_loss(loss, "regression")(scores[:, :, 0], np.asarray(y, dtype=np.float64))
+def summed_losses(loss: str, scores: Array, y: npt.NDArray[Any], classes: npt.NDArray[Any] | None) -> Array:
+    """Return the loss of every sample, summed over the problems of one class against the rest.
+
+    Parameters
+    ----------
+    loss : str
+    scores : ndarray of shape (..., n_problems, n_samples)
+    y : ndarray of shape (n_samples,)
+    classes : ndarray of shape (n_classes,) or None
+        None for a regression.
+
+    Returns
+    -------
+    losses : ndarray of shape (..., n_samples)
+    """
+    if classes is None:
+        return resolve_individual_loss(loss, "regression")(scores[..., 0, :], np.asarray(y, dtype=np.float64))
     individual = resolve_individual_loss(loss, "classification")
-    positives = path.classes[-scores.shape[2] :]
-    total = np.zeros((*scores.shape[:2], y.size))
-    for index, label in enumerate(positives):
-        total += individual(scores[:, :, index], np.where(y == label, 1.0, -1.0))
+    total = np.zeros((*scores.shape[:-2], y.size))
+    for index, label in enumerate(classes[-scores.shape[-2] :]):
+        total += individual(scores[..., index, :], np.where(y == label, 1.0, -1.0))
     return total
 
 

@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 
 from atklearn.datasets import Dataset, make_sinc
-from atklearn.experiments.measures import grid_measures
+from atklearn.evidence import sign
+from atklearn.experiments.measures import LOSSES, grid_measures
 from atklearn.experiments.running import Task
 from atklearn.individual import Array
 from atklearn.path import ATkPath, atk_path
 from atklearn.results import Record, cell_record, short
 
-__all__ = ["PAPER_LOSSES", "PaperTables", "paper_split", "scale_features"]
+__all__ = ["PaperTables", "paper_split", "scale_features"]
 
-PAPER_LOSSES = {"classification": ("log_loss", "hinge"), "regression": ("squared_error", "absolute_error")}
 _N_KS = 40
 _DECADES = np.arange(-5, 6)
 _MOST_DECADES = 8
@@ -41,7 +41,7 @@ class PaperTables:
         tasks = [
             Task(f"table: {name}, {loss}, split {split}", (name, loss, split), cost=1.0 + dataset.X.size / 1e5)
             for name, dataset in self.datasets.items()
-            for loss in PAPER_LOSSES[dataset.task]
+            for loss in LOSSES[dataset.task]
             for split in range(self.n_splits)
         ]
         return sorted(tasks, key=lambda task: -task.cost)
@@ -96,7 +96,7 @@ def _decades_beyond(columns: dict[int, dict[str, Array]]) -> list[int]:
     decades = sorted(columns)
     wanted = set()
     for measure in set(columns[decades[0]]) - {"tail_loss"}:  # which is reported, never chosen by
-        scores = (1.0 if measure == "g_mean" else -1.0) * np.array([columns[decade][measure] for decade in decades])
+        scores = sign(measure) * np.array([columns[decade][measure] for decade in decades])
         for best in (scores[:, 0], scores[:, -1], scores.max(axis=1)):
             if best[0] > best[1:].max():
                 wanted.add(decades[0] - 1)

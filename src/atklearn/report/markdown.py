@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import html
-import os
 import re
 from pathlib import Path
 
+from atklearn.files import write_whole
 from atklearn.report.content import Block, Cell, Chart, Explorer, Page, Plane, Table
 from atklearn.report.figures import write_figures
 from atklearn.report.style import OUTCOMES, emphasis_key, numeric_columns, plain
@@ -51,12 +51,7 @@ def write_markdown(page: Page, path: Path) -> None:
     for picture in write_figures(page, folder):
         if picture.suffix != ".png":
             picture.unlink()
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        unfinished.write_text(render_markdown(page, folder.name), encoding="utf-8", errors="replace")
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    write_whole(path, render_markdown(page, folder.name).encode("utf-8", errors="replace"))
 
 
 def escape(text: str) -> str:

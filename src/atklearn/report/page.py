@@ -13,6 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
+from atklearn.files import write_whole
 from atklearn.report.content import Block, Chart, Explorer, Page, Plane, Section, Table
 from atklearn.report.numbers import chart_numbers, explorer_numbers, plane_numbers
 from atklearn.report.plotting import chart_figure, explorer_figures, plane_figure
@@ -85,13 +86,8 @@ def write_page(page: Page, path: str | os.PathLike[str]) -> None:
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        # A name read from a file in the wrong encoding may hold what UTF-8 cannot.
-        unfinished.write_bytes(render_page(page).encode("utf-8", errors="replace"))
-        os.replace(unfinished, path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    # A name read from a file in the wrong encoding may hold what UTF-8 cannot.
+    write_whole(path, render_page(page).encode("utf-8", errors="replace"))
 
 
 def _parts(section: Section) -> list[_Part]:

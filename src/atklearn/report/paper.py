@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from atklearn.choosing import choose_best
-from atklearn.evidence import Grid, collect_grids, paired_difference, sign
+from atklearn.evidence import SIGNIFICANCE, Grid, collect_grids, paired_difference, sign
 from atklearn.individual import Array
 from atklearn.report.content import (
     Block,
@@ -38,7 +38,6 @@ _TITLES = {
 }
 _SHORT = {"log_loss": "logistic", "hinge": "hinge", "squared_error": "square", "absolute_error": "absolute"}
 _TEST_TO_TRAIN = 0.25 / 0.5
-_SIGNIFICANCE = 0.05
 _SHOWN_K = 10  # the AT_k of Figure 1
 
 
@@ -150,7 +149,7 @@ def _headline(results: _Results) -> str:
     honest, hindsight = (
         sum(
             (difference := paired_difference(columns[name] - columns["average"], _TEST_TO_TRAIN)).mean < 0.0
-            and difference.p_value < _SIGNIFICANCE
+            and difference.p_value < SIGNIFICANCE
             for columns in cells
         )
         for name in ("atk", "hindsight")
@@ -220,7 +219,7 @@ def _emphasis(by_loss: dict[str, dict[str, Array]], measure: str) -> dict[tuple[
             found[key] = "best"
         else:
             test = paired_difference(column - values[best], _TEST_TO_TRAIN)
-            found[key] = "close" if test.p_value >= _SIGNIFICANCE else ""
+            found[key] = "close" if test.p_value >= SIGNIFICANCE else ""
     return found
 
 
