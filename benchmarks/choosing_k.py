@@ -24,7 +24,7 @@ import numpy as np
 from sklearn.model_selection import RepeatedKFold, RepeatedStratifiedKFold, ShuffleSplit, StratifiedShuffleSplit
 
 from atklearn import atk_path
-from atklearn.choosing import (
+from atklearn.selection.choosing import (
     calibration_share,
     choose_best,
     choose_within_error,
@@ -32,7 +32,7 @@ from atklearn.choosing import (
     default_Cs,
     default_ks,
 )
-from atklearn.linear import ATkClassifier
+from atklearn.estimators.linear import ATkClassifier
 
 CLASSIFICATION = (
     "monk",

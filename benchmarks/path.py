@@ -24,9 +24,9 @@ from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
 from atklearn import atk_path
-from atklearn.individual import INDIVIDUAL_LOSSES
-from atklearn.linear import ATkClassifier, ATkRegressor
-from atklearn.solvers.linear import solve_linear
+from atklearn.losses.individual import INDIVIDUAL_LOSSES
+from atklearn.estimators.linear import ATkClassifier, ATkRegressor
+from atklearn.solvers.exact.solve import solve_linear
 
 N, D = 20_000, 20
 CS = np.logspace(-1, 4, 11)

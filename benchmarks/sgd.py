@@ -38,7 +38,7 @@ from atklearn import (
     SGDATkRegressor,
     average_top_k,
 )
-from atklearn.individual import INDIVIDUAL_LOSSES
+from atklearn.losses.individual import INDIVIDUAL_LOSSES
 
 # What the authors' settings give: one error of 200 for k in this range.
 TOY_RANGES = {(4, "log_loss"): (2, 20), (4, "hinge"): (3, 63), (6, "log_loss"): (2, 10), (6, "hinge"): (3, 30)}

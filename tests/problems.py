@@ -10,9 +10,9 @@ import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
-from atklearn.design import make_design
-from atklearn.individual import INDIVIDUAL_LOSSES
-from atklearn.objective import Problem
+from atklearn.problems.design import make_design
+from atklearn.losses.individual import INDIVIDUAL_LOSSES
+from atklearn.problems.objective import Problem
 
 LOSSES = tuple(INDIVIDUAL_LOSSES)
 CLASSIFICATION = ("log_loss", "hinge", "squared_hinge")

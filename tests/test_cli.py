@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 
 import atklearn
 from atklearn.cli import app
-from atklearn.results import read_results
+from atklearn.study.results import read_results
 
 KILLS = int(os.environ.get("ATKLEARN_KILLS", "2"))
 QUICK = ["--quick", "--splits", "2", "--jobs", "1"]
@@ -280,7 +280,7 @@ def test_too_little_memory_is_one_sentence(monkeypatch, error):
     def fail(*_, **__):
         raise error
 
-    monkeypatch.setattr("atklearn.experiments.compare.run_comparison", fail)
+    monkeypatch.setattr("atklearn.study.comparison.run_comparison", fail)
     result = call("compare", "--quiet")
     assert result.exit_code == 1
     assert "--quick" in result.stderr

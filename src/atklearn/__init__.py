@@ -1,6 +1,6 @@
 """Learning with the average top-k loss: drop-in scikit-learn estimators on an exact, certified solver."""
 
-from atklearn.aggregate import (
+from atklearn.losses.aggregate import (
     RankedRange,
     average,
     average_bottom_k,
@@ -9,10 +9,10 @@ from atklearn.aggregate import (
     ranked_range,
     top_k,
 )
-from atklearn.blocks import RowBlocks
-from atklearn.collapse import CollapseWarning
-from atklearn.display import KCurveDisplay
-from atklearn.individual import (
+from atklearn.estimators.blocks import RowBlocks
+from atklearn.solvers.exact.collapse import CollapseWarning
+from atklearn.selection.display import KCurveDisplay
+from atklearn.losses.individual import (
     AbsoluteError,
     Hinge,
     Huber,
@@ -21,13 +21,13 @@ from atklearn.individual import (
     SquaredError,
     SquaredHinge,
 )
-from atklearn.linear import ATkClassifier, ATkRegressor
-from atklearn.objective import paper_C
-from atklearn.path import ATkPath, atk_path
-from atklearn.selection import ATkClassifierCV, ATkRegressorCV
-from atklearn.solvers.sgd import SGD
-from atklearn.streaming import SGDATkClassifier, SGDATkRegressor
-from atklearn.svm import ATkSVC, ATkSVR
+from atklearn.estimators.linear import ATkClassifier, ATkRegressor
+from atklearn.problems.objective import paper_C
+from atklearn.selection.paths import ATkPath, atk_path
+from atklearn.estimators.search import ATkClassifierCV, ATkRegressorCV
+from atklearn.solvers.stochastic.sgd import SGD
+from atklearn.estimators.streaming import SGDATkClassifier, SGDATkRegressor
+from atklearn.estimators.svm import ATkSVC, ATkSVR
 
 __version__ = "0.1.0"
 

@@ -23,7 +23,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from atklearn.experiments.running import Task
+    from atklearn.study.running import Task
     from atklearn.report.content import Page
 
 __all__ = ["app"]
@@ -117,12 +117,12 @@ def compare(
 ) -> None:
     """Compare maximum, average and AT_k on a table: a verdict, a recommended k, the hardest rows, a report."""
     with failing_in_one_sentence():
-        from atklearn.experiments.compare import Settings, run_comparison
-        from atklearn.experiments.last_fit import fit_recommended
-        from atklearn.report.compare import comparison_page, comparison_summary
-        from atklearn.results import read_results
-        from atklearn.saving import save_model
-        from atklearn.tabular import monk_table, read_table
+        from atklearn.study.comparison import Settings, run_comparison
+        from atklearn.study.last_fit import fit_recommended
+        from atklearn.report.comparison_page import comparison_page, comparison_summary
+        from atklearn.study.results import read_results
+        from atklearn.study.saving import save_model
+        from atklearn.study.tabular import monk_table, read_table
 
         if model is not None and not model.absolute().parent.is_dir():
             raise ValueError(f"--model is expected to name a file in a folder that exists, got {str(model)!r}.")
@@ -166,8 +166,8 @@ def predict(
 ) -> None:
     """Predict the rows of a table with a saved model."""
     with failing_in_one_sentence():
-        from atklearn.files import write_whole
-        from atklearn.saving import load_model, predict_table
+        from atklearn.study.files import write_whole
+        from atklearn.study.saving import load_model, predict_table
 
         predictions = predict_table(load_model(model), data)
         if out is None:
@@ -193,9 +193,9 @@ def reproduce(
     """Rerun the tables and figures of the paper, ours beside the printed numbers."""
     with failing_in_one_sentence():
         from atklearn.datasets import DATASETS
-        from atklearn.experiments.reproduce import run_reproduction
-        from atklearn.report.paper import paper_page, paper_summary
-        from atklearn.results import read_results
+        from atklearn.study.reproduction import run_reproduction
+        from atklearn.report.paper_page import paper_page, paper_summary
+        from atklearn.study.results import read_results
 
         if data is not None and not data.is_dir():
             raise ValueError(f"--data is expected to name a folder, and {str(data)!r} is none.")
@@ -251,10 +251,10 @@ def report(
 ) -> None:
     """Write the report of a results file again, without running anything."""
     with failing_in_one_sentence():
-        from atklearn.report.compare import comparison_page
+        from atklearn.report.comparison_page import comparison_page
         from atklearn.report.markdown import write_markdown
-        from atklearn.report.paper import paper_page
-        from atklearn.results import read_results
+        from atklearn.report.paper_page import paper_page
+        from atklearn.study.results import read_results
 
         results = folder / RESULTS
         if not results.is_file():
@@ -319,7 +319,7 @@ def results_file(folder: Path, fresh: bool) -> Path:
 
 def publish(page: Page, folder: Path) -> None:
     """Write the report and its figures."""
-    from atklearn.report.figures import write_figures
+    from atklearn.report.pictures import write_figures
     from atklearn.report.page import write_page
 
     write_page(page, folder / REPORT)

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.optimize import brentq
 from sklearn.utils import check_random_state
 
-from atklearn.individual import Array
+from atklearn.losses.individual import Array
 
 __all__ = ["bayes_boundary", "make_monk", "make_sinc", "make_titanic", "make_toy"]
 

@@ -14,7 +14,7 @@ import numpy as np
 from atklearn.datasets.generated import make_toy
 from atklearn.datasets.openml import OpenMLCopy
 from atklearn.datasets.registry import DATASETS, DatasetEntry
-from atklearn.individual import Array
+from atklearn.losses.individual import Array
 
 __all__ = ["Dataset", "DatasetSummary", "DatasetUnavailable", "describe_datasets", "load_dataset", "load_toy"]
 

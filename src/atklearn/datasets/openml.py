@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from sklearn.datasets import fetch_openml
 
-from atklearn.individual import Array
+from atklearn.losses.individual import Array
 
 __all__ = ["OPENML_COPIES", "OpenMLCopy"]
 

@@ -8,7 +8,7 @@ from functools import partial
 
 from atklearn.datasets.generated import make_monk, make_sinc, make_titanic
 from atklearn.datasets.openml import OPENML_COPIES, OpenMLCopy
-from atklearn.individual import Array
+from atklearn.losses.individual import Array
 
 __all__ = ["DATASETS", "DatasetEntry"]
 

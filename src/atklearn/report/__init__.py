@@ -1,1 +1,1 @@
-"""What a results file says, as a page, as figures and in the terminal."""
+"""Results file in, page out: what is said, and the views that show it."""

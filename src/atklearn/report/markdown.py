@@ -6,9 +6,9 @@ import html
 import re
 from pathlib import Path
 
-from atklearn.files import write_whole
+from atklearn.study.files import write_whole
 from atklearn.report.content import Block, Cell, Chart, Explorer, Page, Plane, Table
-from atklearn.report.figures import write_figures
+from atklearn.report.pictures import write_figures
 from atklearn.report.style import OUTCOMES, emphasis_key, numeric_columns, plain
 
 __all__ = ["render_markdown", "write_markdown"]

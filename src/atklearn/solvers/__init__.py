@@ -1,1 +1,1 @@
-"""Solvers: functions from a problem to a :class:`atklearn.solution.Solution`."""
+"""Functions from a problem to a :class:`atklearn.problems.solution.Solution`."""

@@ -7,7 +7,7 @@ For a convex margin loss l with l'(0) < 0 and nu = lim k/n, the theorem says tha
 
 The switch lies in between, and can be named: it is the smallest *hinge* risk, whatever the loss. If nu is smaller, the
 zero function is optimal; if it is larger, it is not. Over all functions the smallest hinge risk is 2 R*; over linear
-functions on a sample it is k*/n of :func:`atklearn.collapse.largest_collapsing_k`.
+functions on a sample it is k*/n of :func:`atklearn.solvers.exact.collapse.largest_collapsing_k`.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from scipy.stats import beta, norm, skew
 from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import check_random_state, check_X_y
 
-from atklearn.collapse import CollapseWarning, largest_collapsing_k
-from atklearn.design import make_design
-from atklearn.individual import Array, Hinge, IndividualLoss, resolve_individual_loss
-from atklearn.linear import ATkClassifier
-from atklearn.objective import InterceptKind, Problem
+from atklearn.solvers.exact.collapse import CollapseWarning, largest_collapsing_k
+from atklearn.problems.design import make_design
+from atklearn.losses.individual import Array, Hinge, IndividualLoss, resolve_individual_loss
+from atklearn.estimators.linear import ATkClassifier
+from atklearn.problems.objective import InterceptKind, Problem
 
 __all__ = ["CalibrationInterval", "calibration_interval"]
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from atklearn.individual import Hinge
+from atklearn.losses.individual import Hinge
 
 __all__ = ["NuProperty", "check_nu_property", "nu_property"]
 

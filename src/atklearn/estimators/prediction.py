@@ -1,0 +1,65 @@
+"""What all linear estimators share: predictions from scores."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import expit
+from sklearn.base import ClassifierMixin
+from sklearn.utils.extmath import safe_sparse_dot
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from atklearn.losses.individual import LogLoss
+
+__all__ = ["LinearClassifierMixin", "chosen_labels", "linear_scores"]
+
+
+class LinearClassifierMixin(ClassifierMixin):
+    """Predictions of linear classifiers, one-vs-rest with more than two classes."""
+
+    def decision_function(self, X: Any) -> npt.NDArray[Any]:
+        """Return the scores ``x . w + b``, shape (n_samples,) for two classes, else (n_samples, n_classes)."""
+        scores = linear_scores(self, X)
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """Return the predicted class labels, shape (n_samples,)."""
+        return chosen_labels(self.decision_function(X), self.classes_)
+
+    @available_if(lambda self: self.loss == "log_loss" or isinstance(self.loss, LogLoss))
+    def predict_proba(self, X: Any) -> npt.NDArray[Any]:
+        """Return the logistic function of the scores, shape (n_samples, n_classes); mind the note on calibration."""
+        positive = expit(linear_scores(self, X))
+        if positive.shape[1] == 1:
+            return np.hstack([1.0 - positive, positive])
+        total = positive.sum(axis=1, keepdims=True)
+        # a sample that every class rejects without a trace left belongs to all alike
+        shares: npt.NDArray[Any] = np.where(
+            total > 0.0, positive / np.where(total > 0.0, total, 1.0), 1.0 / positive.shape[1]
+        )
+        return shares
+
+    @available_if(lambda self: self.loss == "log_loss" or isinstance(self.loss, LogLoss))
+    def predict_log_proba(self, X: Any) -> npt.NDArray[Any]:
+        """Return the logarithm of :meth:`predict_proba`."""
+        with np.errstate(divide="ignore"):
+            logarithms: npt.NDArray[Any] = np.log(self.predict_proba(X))
+        return logarithms
+
+
+def chosen_labels(scores: npt.NDArray[Any], classes: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return the labels that decision values choose: by their sign for two classes, else by the largest."""
+    codes = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+    labels: npt.NDArray[Any] = classes[codes]
+    return labels
+
+
+def linear_scores(estimator: Any, X: Any) -> npt.NDArray[Any]:
+    """Return ``X w + b`` of a fitted estimator."""
+    check_is_fitted(estimator)
+    X = validate_data(estimator, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
+    scores: npt.NDArray[Any] = safe_sparse_dot(X, estimator.coef_.T) + estimator.intercept_
+    return scores

@@ -1,0 +1,256 @@
+"""What the streaming estimators share: the state of a stream, passes over rows and blocks, and when to stop."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable
+from copy import deepcopy
+from dataclasses import dataclass, field
+from functools import partial
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import train_test_split
+from sklearn.utils import Tags
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import validate_data
+
+from atklearn.losses.aggregate import average_top_k, resolve_k
+from atklearn.problems.design import Rows
+from atklearn.losses.individual import Array, IndividualLoss, Task, resolve_individual_loss
+from atklearn.problems.objective import InterceptKind
+from atklearn.solvers.stochastic.sgd import (
+    AVERAGINGS,
+    HEAD,
+    LEARNING_RATES,
+    SGD,
+    Descent,
+    Plateau,
+    draw_seed,
+)
+from atklearn.solvers.stochastic.visits import MassClock, passes
+
+__all__ = ["Stream", "StreamingATk"]
+
+# A fall of the objective in the last pass, relative to it, that means there was more to gain.
+_STEEP = 0.02
+
+
+@dataclass
+class Stream:
+    """What a stream has taught so far: one descent per problem, and the first visits until there are enough."""
+
+    descents: list[Descent] = field(default_factory=list)
+    clock: MassClock = field(default_factory=MassClock)
+    head: list[tuple[Any, Array]] | None = field(default_factory=list)
+
+    def learn(self, X: Any, targets: Array, visits: Rows, start: Callable[[Any, Array], Descent]) -> float:
+        """Make the visits for each problem (row of ``targets``); return the mean objective met on the way.
+
+        The scale of the steps comes from the first ``HEAD`` visits. Until these have been made, each block starts the
+        stream afresh on all of them, so that it does not matter where blocks end.
+        """
+        if visits.size == 0 and self.descents:
+            return 0.0
+        if self.head is not None:
+            if visits.size == 0 and not self.head:
+                raise ValueError(
+                    "The first block of a stream is expected to weigh half a sample or more, got less; sample_weight "
+                    "counts samples, so scale it to a mean of about 1."
+                )
+            self.head.append((X[visits], targets[:, visits]))
+            X = _stack([rows for rows, _ in self.head])
+            targets = np.hstack([part for _, part in self.head])
+            visits = np.arange(X.shape[0])
+            self.descents = [start(X[:HEAD], np.ascontiguousarray(target[:HEAD])) for target in targets]
+            self.head = [(X, targets)] if X.shape[0] < HEAD else None
+        costs = [descent.walk(X, target, visits) for descent, target in zip(self.descents, targets, strict=True)]
+        return float(np.mean(costs))
+
+
+def _stack(blocks: list[Any]) -> Any:
+    """Put blocks of rows on top of each other."""
+    if len(blocks) == 1:
+        return blocks[0]
+    return sp.vstack(blocks, format="csr") if any(map(sp.issparse, blocks)) else np.vstack(blocks)
+
+
+class StreamingATk(BaseEstimator):
+    """What the streaming estimators share: parameters, passes, publication."""
+
+    _task: ClassVar[Task]
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "loss": [str, IndividualLoss],
+        "k": [Real],
+        "C": [Interval(Real, 0.0, None, closed="neither")],
+        "fit_intercept": ["boolean"],
+        "penalize_intercept": ["boolean"],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0.0, None, closed="left"), None],
+        "shuffle": ["boolean"],
+        "learning_rate": [StrOptions(set(LEARNING_RATES))],
+        "eta0": [Interval(Real, 0.0, None, closed="neither"), StrOptions({"auto"})],
+        "power_t": [Interval(Real, 0.0, 1.0, closed="both")],
+        "average": [StrOptions(set(AVERAGINGS)), None],
+        "early_stopping": ["boolean"],
+        "validation_fraction": [Interval(Real, 0.0, 1.0, closed="neither")],
+        "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def _validate(self, X: Any, y: Any, first: bool) -> tuple[Any, Any]:
+        """Return X as C-ordered array or CSR, and y, both checked."""
+        X, y = validate_data(
+            self,
+            X,
+            y,
+            reset=first,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            order="C",
+            accept_large_sparse=False,
+            y_numeric=self._task == "regression",
+        )
+        return X, y
+
+    def _descent(self, X: Any, target: Array, fraction: float) -> Descent:
+        """Start a descent at the scale of some rows."""
+        kind: InterceptKind = "none"
+        if self.fit_intercept:
+            kind = "penalized" if self.penalize_intercept else "free"
+        settings = SGD(self.learning_rate, self.eta0, self.power_t, self.shuffle, self.average)
+        loss = resolve_individual_loss(self.loss, self._task)
+        return Descent(X, target, loss, fraction, float(self.C), kind, settings)
+
+    def _fraction(self, total: float | None) -> float:
+        """Return k as a fraction of the total, which a stream does not know."""
+        if total is None and isinstance(self.k, Integral):
+            raise ValueError(
+                "k as an int counts samples, and a stream does not say how many there are: k is expected to be a float "
+                f"in (0, 1], the fraction of samples in the top, got {self.k!r}."
+            )
+        mass = resolve_k(self.k, 1.0 if total is None else total)
+        return mass / total if isinstance(self.k, Integral) and total is not None else float(self.k)
+
+    def _fit_rows(self, X: Any, targets: Array, mass: Array, strata: Any) -> None:
+        """Pass over the data as often as it takes, for each problem (row of ``targets``)."""
+        fraction, seed = self._fraction(float(mass.sum())), draw_seed(self.random_state)
+        judged = np.zeros(mass.size, dtype=bool)
+        if self.early_stopping:
+            held_out = train_test_split(
+                np.arange(mass.size), test_size=self.validation_fraction, stratify=strata, random_state=seed
+            )[1]
+            judged[held_out] = True
+        stream, curves = Stream(head=None), []
+        for target in targets:
+            orders = passes(X, target, np.where(judged, 0.0, mass), self.shuffle, seed)
+            visits = next(orders)
+            descent = self._descent(X[visits[:HEAD]], target[visits[:HEAD]], fraction)
+            plan = _Plan(self)
+            while True:
+                cost = descent.walk(X, target, visits)
+                if self.early_stopping:
+                    cost = _aggregate_loss(descent, X[judged], target[judged], mass[judged])
+                if plan.is_finished_by(cost, [descent]):
+                    break
+                visits = next(orders)
+            stream.descents.append(descent)
+            curves.append(plan.curve)
+        self._publish(stream, max(len(curve) for curve in curves), X.dtype)
+        self.objective_curve_ = curves[0] if len(curves) == 1 else curves
+
+    def _fit_blocks(self, blocks: Iterable[Any], rows_of: Callable[..., tuple[Any, Array, Array]]) -> None:
+        """Pass over blocks as often as it takes, or once if they can be read only once."""
+        if self.early_stopping:
+            raise ValueError(
+                "early_stopping=True is expected with fit, which can hold a part of the rows out, got blocks; set "
+                "early_stopping=False, and watch a held-out block of your own between calls of partial_fit if need be."
+            )
+        fraction, rng = self._fraction(None), np.random.default_rng(draw_seed(self.random_state))
+        stream, plan = Stream(), _Plan(self)
+        only_once = iter(blocks) is blocks
+        while True:
+            cost, n_visits = 0.0, 0
+            for block in blocks:
+                X, targets, mass = rows_of(*block, first=not plan.curve and n_visits == 0)
+                visits = stream.clock.visits(mass)
+                visits = rng.permutation(visits) if self.shuffle else visits
+                cost += visits.size * stream.learn(X, targets, visits, partial(self._descent, fraction=fraction))
+                n_visits += visits.size
+            if n_visits == 0:
+                raise ValueError("fit_blocks expects at least one block of rows, got none.")
+            if plan.is_finished_by(cost / n_visits, stream.descents) or only_once:
+                break
+        self._publish(stream, len(plan.curve), X.dtype)
+        self.objective_curve_ = plan.curve
+
+    def _learn_block(self, X: Any, targets: Array, mass: Array) -> None:
+        """Go on with the stream; what was learned before stays as it is if this fails."""
+        stream = deepcopy(getattr(self, "_stream", None)) or Stream()
+        start = partial(self._descent, fraction=self._fraction(None))
+        stream.learn(X, targets, stream.clock.visits(mass), start)
+        self._publish(stream, 1, X.dtype)
+
+    def _publish(self, stream: Stream, n_iter: int, dtype: Any) -> None:
+        """Set the fitted attributes, one row or entry per problem, plain where there is one problem."""
+        coef = np.array([descent.coef for descent in stream.descents])
+        thresholds = [descent.threshold for descent in stream.descents]
+        d = self.n_features_in_
+        self.coef_ = np.ascontiguousarray(coef[:, :d], dtype=dtype)
+        self.intercept_ = (coef[:, d] if self.fit_intercept else np.zeros(len(thresholds))).astype(dtype)
+        self.threshold_ = thresholds[0] if len(thresholds) == 1 else np.array(thresholds)
+        self.n_iter_ = n_iter
+        self.t_ = stream.descents[0].n_visits
+        self._stream = stream
+
+
+class _Plan:
+    """When to stop, and when an adaptive descent shortens its step."""
+
+    def __init__(self, estimator: StreamingATk) -> None:
+        self.estimator = estimator
+        self.plateau = Plateau(estimator.tol, estimator.n_iter_no_change)
+        self.curve: list[float] = []
+
+    def is_finished_by(self, cost: float, descents: list[Descent]) -> bool:
+        """Take the value after one more pass of the descents."""
+        self.curve.append(cost)
+        if self.estimator.verbose:
+            print(f"pass {len(self.curve)}: objective {cost:.6g}", flush=True)
+        if self.plateau.reached(cost):
+            self.plateau.waited = 0
+            if self.estimator.learning_rate != "adaptive":
+                return True
+            shortened = [descent.shorten_step() for descent in descents]
+            return not all(shortened)
+        if len(self.curve) < self.estimator.max_iter:
+            return False
+        self._warn_if_falling()
+        return True
+
+    def _warn_if_falling(self) -> None:
+        if len(self.curve) < 2 or self.plateau.tol is None or self.curve[-1] > (1.0 - _STEEP) * self.curve[-2]:
+            return
+        warnings.warn(
+            f"The objective still fell from {self.curve[-2]:.6g} to {self.curve[-1]:.6g} in the last of "
+            f"{len(self.curve)} passes: raise max_iter, standardise the features, or set eta0.",
+            ConvergenceWarning,
+            stacklevel=6,
+        )
+
+
+def _aggregate_loss(descent: Descent, X: Any, target: Array, mass: Array) -> float:
+    """Return the average top-k loss of the iterate on some rows."""
+    d, z = X.shape[1], descent.coef
+    losses = descent.loss(X @ z[:d] + (z[d] if z.size > d else 0.0), target)
+    return average_top_k(descent.rule.fraction).value(losses, mass)

@@ -1,0 +1,1 @@
+"""What is added up, and how: losses of one sample, and aggregates of all."""

@@ -1,0 +1,241 @@
+"""Aggregate losses: how the individual losses of a data set become one number.
+
+Every aggregate here is the mean of a slice of the losses in descending order:
+
+====================  ==================  ======
+aggregate             slice               convex
+====================  ==================  ======
+:func:`average`       ``[0 : n]``         yes
+:func:`maximum`       ``[0 : 1]``         yes
+:func:`average_top_k` ``[0 : k]``         yes
+:func:`top_k`         ``[k - 1 : k]``     only k = 1
+:func:`average_bottom_k` ``[n - k : n]``  only k = n
+:func:`ranked_range`  ``[start : stop]``  only start = 0
+====================  ==================  ======
+
+With sample weights, counts become mass: a sample of weight 2 fills two places of the list, and a slice that ends
+inside a sample takes it in part.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from numbers import Integral, Real
+
+import numpy as np
+import numpy.typing as npt
+
+from atklearn.losses.individual import Array
+
+__all__ = [
+    "RankedRange",
+    "average",
+    "average_bottom_k",
+    "average_top_k",
+    "maximum",
+    "ranked_loss",
+    "ranked_range",
+    "resolve_k",
+    "top_k",
+]
+
+# Fractions such as 0.07 * 100 miss the whole number they mean; a slice end this close to a sample's end is that end.
+_ROUNDING = 1e-12
+
+
+def resolve_k(k: float, total: float) -> float:
+    """Turn ``k`` into an amount of sample weight: an int counts, a float is a fraction of the total.
+
+    Parameters
+    ----------
+    k : int or float
+        ``1`` is one sample, ``1.0`` is all of them.
+    total : float
+        The number of samples, or their total weight.
+
+    Returns
+    -------
+    mass : float
+        ``0 < mass <= total``.
+
+    Examples
+    --------
+    >>> resolve_k(3, 10), resolve_k(0.25, 10), resolve_k(1.0, 10)
+    (3.0, 2.5, 10.0)
+    """
+    if isinstance(k, bool | np.bool_) or not isinstance(k, Real):
+        raise ValueError(f"k is expected to be an int (a count of samples) or a float (a fraction of them), got {k!r}.")
+    if isinstance(k, Integral):
+        if not 1 <= k <= total * (1 + _ROUNDING):
+            raise ValueError(
+                f"k as an int counts samples (units of sample weight) and is expected in [1, {total:g}], got {k}; "
+                "pass a float in (0, 1] for a fraction of the samples."
+            )
+        return min(float(k), float(total))
+    if not 0.0 < k <= 1.0:
+        raise ValueError(
+            f"k as a float is a fraction of the samples and is expected in (0, 1], got {k!r}; "
+            "pass an int to count samples."
+        )
+    return float(k) * float(total)
+
+
+@dataclass(frozen=True)
+class RankedRange:
+    """The mean of the losses ranked ``start`` to ``stop`` from the top.
+
+    ``start`` and ``stop`` follow the rule of :func:`resolve_k` (int: count, float: fraction), ``start = 0`` is the
+    top. With ``from_bottom=True`` the ranks count from the smallest loss instead. Use the functions of this module to
+    make one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> losses = np.array([3.0, 0.0, 2.0, 2.0])
+    >>> at2 = average_top_k(2)
+    >>> at2.value(losses), at2.threshold(losses), at2.is_convex
+    (2.5, 2.0, True)
+    >>> at2.weights(losses)  # the tie shares its place
+    array([0.5 , 0.  , 0.25, 0.25])
+    """
+
+    start: float
+    stop: float
+    from_bottom: bool = False
+
+    @property
+    def is_convex(self) -> bool:
+        """Whether the aggregate is convex in the losses whatever their number."""
+        return self.start == 0 and (not self.from_bottom or (self.stop == 1.0 and isinstance(self.stop, float)))
+
+    def value(self, losses: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None) -> float:
+        """Return the aggregate loss.
+
+        Parameters
+        ----------
+        losses : array-like of shape (n,)
+        sample_weight : array-like of shape (n,), default=None
+        """
+        loss, weight = _check(losses, sample_weight)
+        start, stop = self._bounds(loss, weight)
+        return (_top_sum(loss, weight, stop) - _top_sum(loss, weight, start)) / (stop - start)
+
+    def weights(self, losses: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None) -> Array:
+        """Return the weight of every loss in the aggregate, shape (n,), summing to one.
+
+        For a convex aggregate this is a subgradient: ties at an end of the slice share what is left of it.
+        """
+        loss, weight = _check(losses, sample_weight)
+        start, stop = self._bounds(loss, weight)
+        return (_top_shares(loss, weight, stop) - _top_shares(loss, weight, start)) / (stop - start)
+
+    def threshold(self, losses: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None) -> float:
+        """Return the smallest loss in the slice: the paper's lambda, ``l_[k]`` for the average top-k."""
+        loss, weight = _check(losses, sample_weight)
+        return ranked_loss(loss, weight, self._bounds(loss, weight)[1])
+
+    def _bounds(self, loss: Array, weight: Array | None) -> tuple[float, float]:
+        total = float(loss.size) if weight is None else float(weight.sum())
+        start = 0.0 if self.start == 0 else resolve_k(self.start, total)
+        stop = resolve_k(self.stop, total)
+        if not start < stop:
+            raise ValueError(
+                f"A ranked range is expected to have start < stop, got [{start:g}, {stop:g}] of {total:g} samples."
+            )
+        return (total - stop, total - start) if self.from_bottom else (start, stop)
+
+
+def average() -> RankedRange:
+    """Take the mean of all losses."""
+    return RankedRange(0, 1.0)
+
+
+def maximum() -> RankedRange:
+    """Take the largest loss (with sample weights: the mean of the largest one unit of weight)."""
+    return RankedRange(0, 1)
+
+
+def average_top_k(k: float) -> RankedRange:
+    """Take the mean of the k largest losses, AT_k (Eq. 1 of the paper).
+
+    Lemma 1: ``AT_k(l) = min over lambda of lambda + sum([l_i - lambda]_+) / k``, attained at the threshold.
+    """
+    return RankedRange(0, k)
+
+
+def top_k(k: int) -> RankedRange:
+    """Take the k-th largest loss."""
+    return RankedRange(k - 1, k)
+
+
+def average_bottom_k(k: float) -> RankedRange:
+    """Take the mean of the k smallest losses, the aggregate of self-paced learning."""
+    return RankedRange(0, k, from_bottom=True)
+
+
+def ranked_range(start: float, stop: float) -> RankedRange:
+    """Take the mean of the losses ranked ``start + 1`` to ``stop`` from the top (average of ranked range, AoRR)."""
+    return RankedRange(start, stop)
+
+
+def _check(losses: npt.ArrayLike, sample_weight: npt.ArrayLike | None) -> tuple[Array, Array | None]:
+    """Validate once for all three readings of a range."""
+    loss = np.asarray(losses, dtype=np.float64)
+    if loss.ndim != 1 or loss.size == 0 or not np.isfinite(loss).all():
+        raise ValueError(f"losses are expected as a non-empty vector of finite numbers, got shape {loss.shape}.")
+    if sample_weight is None:
+        return loss, None
+    weight = np.asarray(sample_weight, dtype=np.float64)
+    if weight.shape != loss.shape or not np.isfinite(weight).all() or weight.min() < 0 or weight.max() == 0:
+        raise ValueError(
+            f"sample_weight is expected as {loss.size} finite numbers >= 0, not all zero, got shape {weight.shape} "
+            f"with range [{weight.min(initial=np.inf):g}, {weight.max(initial=-np.inf):g}]."
+        )
+    return loss, weight
+
+
+def ranked_loss(loss: Array, weight: Array | None, mass: float) -> float:
+    """Return the loss at which the mass counted from the top reaches ``mass``, in O(n)."""
+    if weight is None or weight.min() == weight.max():
+        places = mass if weight is None else mass / weight[0]
+        rank = min(max(int(np.ceil(places * (1 - _ROUNDING))), 1), loss.size)
+        if rank == loss.size:
+            return float(loss.min())
+        return float(np.partition(loss, loss.size - rank)[loss.size - rank])
+    keep = weight > 0
+    loss, weight = loss[keep], weight[keep]
+    wanted = mass * (1 - _ROUNDING)
+    while True:  # quickselect: the median halves the candidates
+        pivot = np.partition(loss, loss.size // 2)[loss.size // 2]
+        above = loss > pivot
+        mass_above = weight[above].sum()
+        if mass_above >= wanted and mass_above > 0:
+            loss, weight = loss[above], weight[above]
+            continue
+        below = loss < pivot
+        mass_to_pivot = mass_above + weight[~above & ~below].sum()
+        if mass_to_pivot >= wanted or not below.any():
+            return float(pivot)
+        wanted -= mass_to_pivot
+        loss, weight = loss[below], weight[below]
+
+
+def _top_shares(loss: Array, weight: Array | None, mass: float) -> Array:
+    """Return how much of each sample lies in the top ``mass``; ties share by weight."""
+    weight = np.ones_like(loss) if weight is None else weight
+    if mass == 0.0:
+        return np.zeros_like(loss)
+    threshold = ranked_loss(loss, weight, mass)
+    shares = np.where(loss > threshold, weight, 0.0)
+    tied = loss == threshold
+    shares[tied] = weight[tied] * ((mass - shares.sum()) / weight[tied].sum())
+    return shares
+
+
+def _top_sum(loss: Array, weight: Array | None, mass: float) -> float:
+    """Return the sum of the top ``mass`` of losses by Lemma 1."""
+    if mass == 0.0:
+        return 0.0
+    threshold = ranked_loss(loss, weight, mass)
+    excess = np.maximum(loss - threshold, 0.0)
+    return mass * threshold + float(excess.sum() if weight is None else weight @ excess)

@@ -1,0 +1,1 @@
+"""How good predictions are: each measure with its name, task, direction, title and function."""

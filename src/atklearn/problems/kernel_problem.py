@@ -1,0 +1,183 @@
+"""The kernel machines' problem, stated once, with its value and its certificate.
+
+    minimise over f, b:   AT_k(l_1, ..., l_n) + |f|^2 / (2 C),      l_i = l(f(x_i) + b, y_i)
+
+with the hinge loss (labels -1 and +1) or the absolute error. Both have the same dual in ``beta``, the coefficients of
+``f = sum(beta_i K(x_i, .))``, with ``cap_i = mass_i C / k``:
+
+    maximise   sum(beta_i y_i) - beta' K beta / 2
+    subject to   |beta_i| <= cap_i,   sum(|beta_i|) <= C,   sum(beta_i) = 0 (only with a bias b),
+                 and for the hinge loss   y_i beta_i >= 0.
+
+Divided by C this bounds the primal value from below. At the primal point that beta itself defines, the difference is
+
+    gap = AT_k(l) - sum(q_i s_i),      q = |beta| / C,   s_i = 1 - y_i (f(x_i) + b)   or   |y_i - f(x_i) - b|,
+
+a sum of terms that are each >= 0, so the certificate holds however beta was found, as long as the kernel is positive
+semidefinite. (For an indefinite one, such as "sigmoid", it measures how far the optimality conditions are from true.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numba
+import numpy as np
+
+from atklearn.losses.aggregate import ranked_loss
+from atklearn.problems.design import Rows
+from atklearn.problems.gram import Gram
+from atklearn.losses.individual import Array
+from atklearn.problems.objective import bound_and_slack
+
+__all__ = ["KernelCertificate", "KernelProblem"]
+
+# Slopes are sums of sample weights over k: what is below this is rounding.
+_FLAT = 1e-12
+
+
+@dataclass(frozen=True)
+class KernelCertificate:
+    """A feasible ``beta``, its best intercept, and the primal value with its certified distance from the optimum."""
+
+    beta: Array
+    residual: Array
+    intercept: float
+    objective: float
+    penalty: float
+    threshold: float
+    gap: float
+
+
+class KernelProblem:
+    """The AT_k objective of a kernel machine on given data.
+
+    Parameters
+    ----------
+    gram : Gram
+    y : ndarray of shape (n_rows,)
+        Targets; -1 and +1 for the hinge loss.
+    mass : ndarray of shape (n_rows,)
+        Sample weights > 0.
+    k : float
+        Amount of mass in the top, ``0 < k <= mass.sum()``.
+    C : float
+    two_sided : bool
+        Whether the loss is the absolute error; else it is the hinge loss.
+    intercept : bool
+        Whether there is a bias, which is never penalised.
+    """
+
+    def __init__(
+        self, gram: Gram, y: Array, mass: Array, k: float, C: float, *, two_sided: bool, intercept: bool
+    ) -> None:
+        self.gram = gram
+        self.y = y
+        self.mass = mass
+        self.k = k
+        self.C = C
+        self.two_sided = two_sided
+        self.intercept = intercept
+        self.c = C / k
+        self.cap = mass * self.c
+
+    @property
+    def n_rows(self) -> int:
+        """Number of samples."""
+        return self.gram.n_rows
+
+    def take(self, rows: Rows) -> KernelProblem:
+        """Return the problem on some of the rows, with k in proportion to their mass."""
+        mass = self.mass[rows]
+        k = self.k * float(mass.sum() / self.mass.sum())
+        return KernelProblem(
+            self.gram.take(rows), self.y[rows], mass, k, self.C, two_sided=self.two_sided, intercept=self.intercept
+        )
+
+    def margin(self, residual: Array) -> Array:
+        """Return ``s``, whose positive part or absolute value is the loss, from ``y - f - b``."""
+        return residual if self.two_sided else self.y * residual
+
+    def losses(self, residual: Array) -> Array:
+        """Return the losses from ``y - f - b``."""
+        return np.abs(residual) if self.two_sided else np.maximum(self.y * residual, 0.0)
+
+    def feasible(self, beta: Array) -> Array:
+        """Return ``beta`` if it satisfies the constraints up to rounding, else a point near it that does."""
+        rounding = 1e-13 * self.C
+        beta = np.clip(beta, -self.cap, self.cap)
+        if not self.two_sided:
+            beta = np.where(beta * self.y > 0.0, beta, 0.0)
+        up, down = float(beta[beta > 0.0].sum()), -float(beta[beta < 0.0].sum())
+        if self.intercept and abs(up - down) > rounding:
+            beta = np.where(beta > 0.0, beta * (min(up, down) / max(up, rounding)), beta)
+            beta = np.where(beta < 0.0, beta * (min(up, down) / max(down, rounding)), beta)
+        total = float(np.abs(beta).sum())
+        return beta * (self.C / total) if total > self.C + rounding else beta
+
+    def certify(self, beta: Array, residual: Array | None = None) -> KernelCertificate:
+        """Evaluate the objective at a feasible ``beta`` and bound its distance from the optimum.
+
+        ``residual`` is ``y - K beta`` where it is known already.
+        """
+        if residual is None:
+            residual = self.y - self.gram.times(beta)
+        b = self.best_intercept(residual) if self.intercept else 0.0
+        shifted = residual - b
+        threshold = ranked_loss(self.losses(shifted), self.mass, self.k)
+        density = beta / self.cap if self.two_sided else np.abs(beta) / self.cap
+        value, gap = bound_and_slack(self.margin(shifted), density, self.mass / self.k, threshold, self.two_sided)
+        penalty = float(beta @ (self.y - residual)) / (2.0 * self.C)
+        return KernelCertificate(beta, residual, b, float(value) + penalty, penalty, threshold, max(float(gap), 0.0))
+
+    def best_intercept(self, residual: Array) -> float:
+        """Return the b that minimises AT_k for given ``y - f``, the middle where a whole interval does.
+
+        AT_k is convex in b, so both ends of that interval follow by bisection on the sign of the slope. The middle
+        depends on the data alone, not on their order or on how weights are spread over repeated samples.
+        """
+        low, high = float(residual.min()), float(residual.max())
+        left = _bisect(lambda b: self._slope(residual - b) >= -_FLAT, low, high)
+        right = _bisect(lambda b: self._slope(residual - b) > _FLAT, left, high)
+        return 0.5 * (left + right)
+
+    def _slope(self, residual: Array) -> float:
+        """Return a slope of AT_k in b, from the sign of each loss's change and its share of the top k."""
+        losses = self.losses(residual)
+        few = float(self.mass[losses > 0.0].sum()) < self.k  # fewer losses than k: no need to select
+        threshold = 0.0 if few else ranked_loss(losses, self.mass, self.k)
+        return float(_top_slope(residual, losses, self.mass, threshold, self.k))
+
+
+@numba.njit(cache=True)
+def _top_slope(residual, losses, mass, threshold, k):  # type: ignore[no-untyped-def]
+    """Return the slope in b of the mean of the top k; losses tied at the threshold share what is left of it."""
+    mass_above = mass_tied = slope_above = slope_tied = 0.0
+    for i in range(losses.size):
+        if losses[i] < threshold:
+            continue
+        slope = -mass[i] * np.sign(residual[i]) if losses[i] > 0.0 else 0.0
+        if losses[i] > threshold:
+            mass_above += mass[i]
+            slope_above += slope
+        else:
+            mass_tied += mass[i]
+            slope_tied += slope
+    return (slope_above + slope_tied * (k - mass_above) / mass_tied) / k
+
+
+def _bisect(is_right: Callable[[float], bool], low: float, high: float) -> float:
+    """Return where a monotone condition turns true in [low, high], to floating-point accuracy of the interval."""
+    if is_right(low):
+        return low
+    width = 2.0**-52 * (high - low)
+    while high - low > width:
+        middle = 0.5 * (low + high)
+        if not low < middle < high:
+            break
+        if is_right(middle):
+            high = middle
+        else:
+            low = middle
+    return high

@@ -1,0 +1,1 @@
+"""Choosing k and C: grids of fits, scores of a grid on a fold, the rule that reads them."""

@@ -1,0 +1,1 @@
+"""The kernel solver: LIBSVM's answer, made exact and certified."""

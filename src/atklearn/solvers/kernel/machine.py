@@ -1,0 +1,179 @@
+"""The kernel solver: LIBSVM finds the support vectors, the polish their exact coefficients, the certificate judges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from atklearn.losses.individual import Array
+from atklearn.problems.kernel_problem import KernelCertificate, KernelProblem
+from atklearn.problems.solution import StopReason
+from atklearn.solvers.kernel.polish import n_free, polish
+from atklearn.solvers.kernel.reductions import LibsvmCall, reduce_to_libsvm
+
+__all__ = ["KernelSolution", "largest_collapsing_k", "solve_kernel"]
+
+Report: TypeAlias = Callable[[int, float, float], None]
+
+# LIBSVM's own tolerances, tried in turn where its default, 1e-3, does not reach the gap asked for. It keeps kernel
+# values in single precision, so that still smaller ones gain nothing.
+_STRICTER = (1e-5, 1e-7)
+# Up to this many free support vectors a polish costs next to nothing and is done whether or not `tol` needs it.
+_CHEAP = 200
+# Up to this many it is done if `tol` needs it and LIBSVM has been exact enough for it to take few rounds.
+_DEAR = 4000
+# LIBSVM takes very long over large C; as many iterations give a good enough estimate.
+_ESTIMATE_ITERATIONS = 100_000
+
+
+@dataclass(frozen=True)
+class KernelSolution:
+    """A kernel machine with the proof of how good it is.
+
+    Attributes
+    ----------
+    beta : ndarray of shape (n_rows,)
+        The dual coefficients: ``f = sum(beta_i K(x_i, .)) + intercept``.
+    intercept : float
+    threshold : float
+        The k-th largest loss, the paper's lambda.
+    sample_weights : ndarray of shape (n_rows,)
+        Worst-case weights of the samples: a point of the capped simplex ``0 <= q <= mass / k``, ``sum(q) <= 1``.
+    objective : float
+        The primal value ``AT_k + |f|^2 / (2 C)``.
+    penalty : float
+        The part ``|f|^2 / (2 C)`` of the objective.
+    dual_gap : float
+        ``objective`` minus a certified lower bound of the optimum.
+    n_iter : int
+        LIBSVM's iterations.
+    stop_reason : StopReason
+    """
+
+    beta: Array
+    intercept: float
+    threshold: float
+    sample_weights: Array
+    objective: float
+    penalty: float
+    dual_gap: float
+    n_iter: int
+    stop_reason: StopReason
+
+
+def solve_kernel(
+    problem: KernelProblem,
+    *,
+    tol: float = 1e-3,
+    max_iter: int = -1,
+    cache_size: float = 200,
+    verbose: bool = False,
+    report: Report | None = None,
+) -> KernelSolution:
+    """Minimise ``AT_k + |f|^2 / (2 C)``.
+
+    Parameters
+    ----------
+    problem : KernelProblem
+    tol : float
+        The duality gap allowed, relative to the objective.
+    max_iter : int
+        The iterations allowed to each call of LIBSVM, -1 for no limit.
+    cache_size : float
+        LIBSVM's cache in megabytes.
+    verbose : bool
+        Whether LIBSVM prints.
+    report : callable, default=None
+        Called after each call of LIBSVM with its iterations so far, the objective and the gap.
+
+    Returns
+    -------
+    KernelSolution
+        With a certified duality gap, however LIBSVM stopped.
+    """
+    call = LibsvmCall(max_iter, cache_size, verbose)
+
+    def attempt(polish_up_to: int) -> KernelCertificate:
+        found = _certified(problem, reduce_to_libsvm(problem, call), tol, polish_up_to)
+        if report is not None:
+            report(call.n_iter, found.objective, found.gap)
+        return found
+
+    best = attempt(_CHEAP)
+    for call.tol in _STRICTER:
+        if call.stopped_early or best.gap <= tol * best.objective:
+            break
+        best = _tighter(best, attempt(_DEAR))
+    return _solution(problem, best, tol, call)
+
+
+def _certified(problem: KernelProblem, beta: Array, tol: float, polish_up_to: int) -> KernelCertificate:
+    """Return what LIBSVM found with its certificate, polished where that is cheap or needed."""
+    beta = problem.feasible(beta)
+    residual = problem.y - problem.gram.times(beta)
+    size = n_free(problem, beta)
+    if size > _CHEAP:
+        found = problem.certify(beta, residual)
+        if size > polish_up_to or found.gap <= tol * found.objective:
+            return found
+    polished = polish(problem, beta, residual)
+    if polished is None:
+        return problem.certify(beta, residual)
+    certificate = _certify_feasible(problem, *polished)
+    if certificate.gap <= tol * certificate.objective:
+        return certificate
+    return _tighter(certificate, problem.certify(beta, residual))
+
+
+def _certify_feasible(problem: KernelProblem, beta: Array, residual: Array) -> KernelCertificate:
+    """Certify a point that may miss the constraints by more than rounding."""
+    feasible = problem.feasible(beta)
+    return problem.certify(feasible, residual - problem.gram.times(feasible - beta))
+
+
+def _tighter(one: KernelCertificate, other: KernelCertificate) -> KernelCertificate:
+    return one if one.gap <= other.gap else other
+
+
+def _solution(problem: KernelProblem, best: KernelCertificate, tol: float, call: LibsvmCall) -> KernelSolution:
+    """Return the solution, or the zero classifier if that does not beat it.
+
+    Too small a k makes f = 0 the optimum. Any point near it is optimal to the tolerance, with signs that are rounding
+    noise; zero itself is better, and the same whatever the order or the weighting of the samples.
+    """
+    q = np.abs(best.beta) / problem.C
+    if not problem.two_sided and best.objective >= 1.0 - 1e-13:
+        zero = np.zeros_like(best.beta)
+        best = KernelCertificate(zero, problem.y, 0.0, 1.0, 0.0, 1.0, max(best.gap - (best.objective - 1.0), 0.0))
+    if best.gap <= tol * best.objective:
+        stop_reason = StopReason.CONVERGED
+    else:
+        stop_reason = StopReason.MAX_ITER if call.stopped_early else StopReason.STALLED
+    return KernelSolution(
+        beta=best.beta,
+        intercept=best.intercept,
+        threshold=best.threshold,
+        sample_weights=q,
+        objective=best.objective,
+        penalty=best.penalty,
+        dual_gap=best.gap,
+        n_iter=call.n_iter,
+        stop_reason=stop_reason,
+    )
+
+
+def largest_collapsing_k(problem: KernelProblem) -> float:
+    """Estimate the amount of mass at or below which f = 0 is optimal: the total hinge loss of an all but free fit.
+
+    See :mod:`atklearn.solvers.exact.collapse` for the reason; the argument does not depend on what the function is linear in.
+    """
+    total = float(problem.mass.sum())
+    nearly_free = 1e5 / max(problem.gram.diagonal_mean(), 1e-300)
+    average = KernelProblem(
+        problem.gram, problem.y, problem.mass, total, nearly_free, two_sided=False, intercept=problem.intercept
+    )
+    solution = solve_kernel(average, tol=1e-3, max_iter=_ESTIMATE_ITERATIONS)
+    return total * (solution.objective - solution.penalty)

@@ -1,0 +1,366 @@
+"""The paper's stochastic algorithm: learning (w, lambda) one sample at a time (Eq. 2).
+
+By Lemma 1 the objective is the minimum over lambda of a mean over the samples,
+
+    F(w, b) = min over lambda of  mean_i( [l_i - lambda]_+ / q ) + lambda + |w|^2 / (2 C),      q = k / n,
+
+so that a visit to one sample gives an unbiased subgradient. With the indicator a = 1[l_i > lambda],
+
+    w       <-  w - eta_t (a / q * dl_i/dw + w / C)
+    lambda  <-  lambda - eta_t (1 - a / q),      clipped to [0, l(0)] for margin losses, to [0, inf) otherwise.
+
+Relation to the paper: Eq. 2 takes steps on q F, with the C of :func:`atklearn.paper_C`, so a step of Eq. 2 is q times
+as long as the same step here. The code that the authors published takes steps on C F, so its step 1e-3 / sqrt(t) is
+``eta0 = 1e-3 * C`` here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from numbers import Real
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils import check_random_state
+
+from atklearn.losses.aggregate import average_top_k
+from atklearn.problems.design import Rows
+from atklearn.losses.individual import Array, IndividualLoss, SquaredError, SquaredHinge
+from atklearn.problems.objective import InterceptKind, Problem
+from atklearn.problems.solution import Solution, StopReason
+from atklearn.solvers.exact.newton import Progress
+from atklearn.solvers.exact.smoothing import density_start, find_threshold
+from atklearn.solvers.stochastic.visits import passes
+from atklearn.solvers.stochastic.walk import (
+    ALL,
+    B_SUM,
+    CONSTANT,
+    INVERSE_POWER,
+    LAM,
+    LAM_SUM,
+    LAST,
+    OPTIMAL,
+    REACH,
+    RECENT,
+    SCALE,
+    STATE_SIZE,
+    TOTAL,
+    B,
+    CSRRows,
+    StepRule,
+    T,
+    built_in,
+    walk,
+)
+
+__all__ = ["SGD", "Descent", "Plateau", "draw_seed", "solve_sgd"]
+
+LearningRate: TypeAlias = Literal["invscaling", "optimal", "constant", "adaptive"]
+Averaging: TypeAlias = Literal["recent", "all"] | None
+
+LEARNING_RATES = ("invscaling", "optimal", "constant", "adaptive")
+AVERAGINGS = ("recent", "all")
+
+# Visits from which the first step is scaled, if it is not given.
+HEAD = 1000
+# A first step of the right size moves a prediction by its natural unit; it starts to fall after this many visits.
+_DELAY = 100.0
+# The threshold's first step, relative to the mean loss.
+_LAM_STEP = 0.05
+# Widths of the edge of the top k that are tried for the certificate, relative to the spread of the losses.
+_EDGES = np.array([1e-3, 0.03, 0.2, 1.0])
+# The adaptive schedule: what the step is divided by, where it ends, and when the solver takes the objective as level.
+_ADAPTIVE_CUT = 5.0
+_ADAPTIVE_END = 1e-6
+_ADAPTIVE_TOL = 1e-3
+_ADAPTIVE_PATIENCE = 5
+
+
+@dataclass(frozen=True)
+class SGD:
+    """How the stochastic solver steps; ``solver="sgd"`` of the linear estimators means ``solver=SGD()``.
+
+    Parameters
+    ----------
+    learning_rate : {"invscaling", "optimal", "constant", "adaptive"}, default="invscaling"
+        The step of the t-th visit: ``eta0 / t**power_t``, ``1 / (1/eta0 + t/C)``, ``eta0``, or ``eta0`` divided by 5
+        whenever the objective stops falling.
+    eta0 : float or "auto", default="auto"
+        The first step. A number is used for the weights and for lambda alike, as in the paper. "auto" finds one for
+        each from the first 1000 visits, keeps it for about 100 visits before it falls, and keeps steps on losses of
+        unbounded slope from overshooting their target.
+    power_t : float, default=0.5
+        The exponent of "invscaling"; the paper's is 0.5.
+    shuffle : bool, default=True
+        Whether each pass visits the samples in a new random order; otherwise passes are cyclic.
+    average : {"recent", "all"} or None, default="recent"
+        The mean of the iterates that is returned: with weights growing like t**2, with equal weights, or none of it,
+        that is the last iterate.
+    random_state : int, RandomState instance or None, default=0
+
+    Examples
+    --------
+    The settings of the authors' published code, for C = 100:
+
+    >>> from atklearn import SGD, ATkClassifier
+    >>> from atklearn.datasets import make_toy
+    >>> X, y = make_toy(4, random_state=0)
+    >>> authors = SGD(eta0=1e-3 * 100, shuffle=False, average="all")
+    >>> model = ATkClassifier(k=0.5, solver=authors, penalize_intercept=True, tol=0.05, max_iter=1000).fit(X, y)
+    >>> bool(model.dual_gap_ <= 0.05 * model.objective_)
+    True
+    """
+
+    learning_rate: LearningRate = "invscaling"
+    eta0: float | Literal["auto"] = "auto"
+    power_t: float = 0.5
+    shuffle: bool = True
+    average: Averaging = "recent"
+    random_state: Any = 0
+
+    def __post_init__(self) -> None:
+        if self.learning_rate not in LEARNING_RATES:
+            raise ValueError(f"learning_rate is expected to be one of {LEARNING_RATES}, got {self.learning_rate!r}.")
+        if self.eta0 != "auto" and not (isinstance(self.eta0, Real) and 0.0 < self.eta0 < np.inf):
+            raise ValueError(f'eta0 is expected to be a finite number > 0 or "auto", got {self.eta0!r}.')
+        if not 0.0 <= self.power_t <= 1.0:
+            raise ValueError(f"power_t is expected in [0, 1], got {self.power_t!r}; the paper's is 0.5.")
+        if self.average is not None and self.average not in AVERAGINGS:
+            raise ValueError(f"average is expected to be one of {AVERAGINGS} or None, got {self.average!r}.")
+
+
+class Descent:
+    """The iterate (w, b, lambda) of one problem, its average, and the rule of its steps.
+
+    The first step, lambda and the intercept of a regression are set from ``head``: some visits that stand for the rest.
+    """
+
+    def __init__(
+        self,
+        head_X: Any,
+        head_y: Array,
+        loss: IndividualLoss,
+        fraction: float,
+        C: float,
+        intercept: InterceptKind,
+        settings: SGD,
+    ) -> None:
+        self.loss = loss
+        self._loss = built_in(loss) or loss
+        self.v, self.lag = np.zeros((2, head_X.shape[1]))
+        self.state = np.zeros(STATE_SIZE)
+        self.state[SCALE] = 1.0
+        regression = loss.task == "regression"
+        if regression and intercept != "none":
+            self.state[B] = head_y.mean()
+        start = np.full(head_y.size, self.state[B])
+        losses = loss(start, head_y)
+        if fraction < 1.0:
+            self.state[LAM] = average_top_k(fraction).threshold(losses)
+        automatic = settings.eta0 == "auto"
+        eta0, lam_rate = _first_steps(head_X, head_y, start, loss, fraction, intercept) if automatic else (0.0, 1.0)
+        self.rule = StepRule(
+            schedule={"invscaling": INVERSE_POWER, "optimal": OPTIMAL}.get(settings.learning_rate, CONSTANT),
+            eta0=eta0 if automatic else float(settings.eta0),
+            power=float(settings.power_t),
+            delay=_DELAY if automatic else 1.0,
+            lam_rate=lam_rate,
+            lam_max=np.inf if regression else float(loss(np.zeros(2), np.array([-1.0, 1.0])).max()),
+            fraction=float(fraction),
+            ridge=1.0 / C,
+            has_intercept=intercept != "none",
+            decays_intercept=intercept == "penalized",
+            curvature=_overshoot(loss, start, head_y) if automatic else 0.0,
+            averaging={None: LAST, "all": ALL, "recent": RECENT}[settings.average],
+        )
+        self.first_step = self.rule.eta0
+
+    def walk(self, X: Any, y: Array, visits: Rows) -> float:
+        """Visit the rows in turn; return the mean objective met on the way."""
+        rows = CSRRows(X.data, X.indices, X.indptr) if sp.issparse(X) else X
+        cost = walk(rows, y, visits, self._loss, self.v, self.lag, self.state, self.rule)
+        if not (np.isfinite(cost) and np.isfinite(self.v).all()):
+            raise ValueError(
+                f"The stochastic steps overflowed after {self.state[T]:.0f} visits with a first step of "
+                f'{self.rule.eta0:g}; lower eta0 or use eta0="auto", and standardise the features.'
+            )
+        w = self.state[SCALE] * self.v
+        return cost / visits.size + 0.5 * self.rule.ridge * float(w @ w)
+
+    def shorten_step(self) -> bool:
+        """Go on with a fifth of the step, as the adaptive schedule does; return False if it is too short to go on."""
+        if self.rule.eta0 <= _ADAPTIVE_END * self.first_step:
+            return False
+        self.rule = self.rule._replace(eta0=self.rule.eta0 / _ADAPTIVE_CUT)
+        return True
+
+    def move_to(self, start: Solution) -> None:
+        """Start from the weights and the threshold of a solution, before any visit."""
+        d = self.v.size
+        self.v[:] = start.coef[:d]
+        if self.rule.has_intercept:
+            self.state[B] = start.coef[d]
+        if self.rule.fraction < 1.0:
+            self.state[LAM] = min(start.threshold, self.rule.lam_max)
+
+    @property
+    def coef(self) -> Array:
+        """The weights, the intercept last if there is one."""
+        state = self.state
+        if state[TOTAL] > 0.0:
+            w, b = (state[REACH] * self.v - self.lag) / state[TOTAL], state[B_SUM] / state[TOTAL]
+        else:
+            w, b = state[SCALE] * self.v, state[B]
+        return np.append(w, b) if self.rule.has_intercept else w
+
+    @property
+    def threshold(self) -> float:
+        """The learned lambda."""
+        state = self.state
+        return float(state[LAM_SUM] / state[TOTAL] if state[TOTAL] > 0.0 else state[LAM])
+
+    @property
+    def n_visits(self) -> int:
+        """How many samples were visited so far."""
+        return int(self.state[T])
+
+
+def _first_steps(
+    X: Any, y: Array, start: Array, loss: IndividualLoss, fraction: float, intercept: InterceptKind
+) -> tuple[float, float]:
+    """Return the first step of the weights and its ratio to the threshold's step.
+
+    A visit in the top k with slope g moves its own prediction by ``eta / q * g * |x|^2``. The first step makes this
+    one unit of margin, or one standard deviation of the targets.
+    """
+    _, slope, _ = loss.expand(start, y)
+    square = float(sp.csr_array(X).power(2).sum() if sp.issparse(X) else np.einsum("ij,ij->", X, X, dtype=np.float64))
+    square = square / y.size + (intercept != "none")
+    move = 1.0 if loss.task == "classification" else float(np.sqrt(np.mean((y - start) ** 2)))
+    steepness = float(np.sqrt(np.mean(slope**2)))
+    unit = steepness * square
+    eta0 = fraction * move / unit if move > 0.0 and unit > 0.0 else fraction
+    size = float(loss(start, y).mean())
+    return eta0, _LAM_STEP * fraction * (size if size > 0.0 else 1.0) / eta0
+
+
+def _overshoot(loss: IndividualLoss, start: Array, y: Array) -> float:
+    """Return the curvature that limits a step; 0 for losses whose bounded slope does."""
+    if isinstance(loss, SquaredError | SquaredHinge):
+        return 2.0
+    return 0.0 if built_in(loss) else float(loss.expand(start, y)[2].max())
+
+
+class Plateau:
+    """Tells when a value has stopped falling: ``patience`` times in a row by less than ``tol``, relative to it."""
+
+    def __init__(self, tol: float | None, patience: int) -> None:
+        self.tol = tol
+        self.patience = patience
+        self.best = np.inf
+        self.waited = 0
+
+    def reached(self, value: float) -> bool:
+        """Take the next value; without a tolerance it is never reached."""
+        if self.tol is None:
+            return False
+        self.waited = 0 if value < self.best - self.tol * abs(value) else self.waited + 1
+        self.best = min(self.best, value)
+        return self.waited >= self.patience
+
+
+def draw_seed(random_state: Any) -> int:
+    """Draw a seed, the same for the same int."""
+    return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
+
+
+def solve_sgd(
+    problem: Problem,
+    *,
+    tol: float = 1e-2,
+    max_iter: int = 20,
+    settings: SGD | None = None,
+    start: Solution | None = None,
+    progress: Progress | None = None,
+) -> Solution:
+    """Minimise ``AT_k + |w|^2 / (2 C)`` by the stochastic steps of Eq. 2, and certify how close it came.
+
+    Parameters
+    ----------
+    problem : Problem
+    tol : float
+        The duality gap allowed, relative to the objective. A look at it costs about as much as a few passes, so it is
+        taken after passes 1, 2, 3, 5, 8, ...: whenever their number has grown by half.
+    max_iter : int
+        The number of passes allowed.
+    settings : SGD, default=None
+    start : Solution, default=None
+        A solution of a neighbouring problem to start from.
+    progress : callable, default=None
+        Called after each pass with the passes so far, the objective met on the way and the last certified gap; a true
+        answer stops.
+
+    Returns
+    -------
+    Solution
+        With a certified duality gap, whatever made the solver stop.
+    """
+    settings = SGD() if settings is None else settings
+    X, y = problem.design.X, problem.y
+    orders = passes(X, y, problem.mass, settings.shuffle, draw_seed(settings.random_state))
+    visits = next(orders)
+    head = visits[:HEAD]
+    fraction = problem.k / float(problem.mass.sum())
+    descent = Descent(X[head], y[head], problem.loss, fraction, problem.C, problem.intercept, settings)
+    if start is not None:
+        descent.move_to(start)
+    plateau = Plateau(_ADAPTIVE_TOL, _ADAPTIVE_PATIENCE)
+    gap, looked, reason = np.inf, 0, StopReason.MAX_ITER
+    for n_iter in range(1, max_iter + 1):
+        cost = descent.walk(X, y, visits)
+        if settings.learning_rate == "adaptive" and plateau.reached(cost):
+            plateau.waited = 0
+            descent.shorten_step()
+        stopped = progress is not None and bool(progress(n_iter, cost, gap))
+        if stopped or n_iter == max_iter or 2 * n_iter >= 3 * looked:
+            looked = n_iter
+            solution = _certify(problem, descent, n_iter)
+            gap = solution.dual_gap
+            if gap <= tol * solution.objective:
+                reason = StopReason.CONVERGED
+            elif stopped:
+                reason = StopReason.CALLBACK
+            if reason is not StopReason.MAX_ITER:
+                break
+        visits = next(orders)
+    return replace(solution, stop_reason=reason)
+
+
+def _certify(problem: Problem, descent: Descent, n_iter: int) -> Solution:
+    """Evaluate the iterate on all rows, and take the best proof of several.
+
+    Any sample weights of the dual prove a bound. The top k alone is a jumpy choice near the threshold; spreading its
+    edge by some part of the losses' spread proves more, and how much to spread is cheaper to try than to know.
+    """
+    z, u = descent.coef, problem.u
+    s = problem.loss.expand(problem.design.predict(z), problem.y)[0]
+    side = np.sign(s) if problem.two_sided else np.ones(1)
+    spread = float(problem.loss_values(s).std()) or 1.0
+    centre = density_start(problem.two_sided, u)
+    certificates = []
+    for mu in spread * _EDGES:
+        lam = find_threshold(s, centre, u, mu, 0.0, problem.two_sided)
+        certificates.append(problem.certify(z, side * np.clip(centre + (side * s - lam) / mu, 0.0, 1.0)))
+    best = min(certificates, key=lambda certificate: certificate.gap)
+    return Solution(
+        coef=z,
+        threshold=best.threshold,
+        sample_weights=u * np.abs(best.density),
+        density=best.density,
+        objective=best.objective,
+        dual_gap=min(best.gap, best.objective),  # no loss is below zero, so neither is the optimum
+        smoothing=spread,
+        n_iter=n_iter,
+        stop_reason=StopReason.MAX_ITER,
+    )

@@ -1,0 +1,1 @@
+"""Tables in, results file out: reading, features, running, the comparison, the paper."""

@@ -1,0 +1,139 @@
+"""Running the tasks of an experiment, some at once, each written to the results file as it finishes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass
+from multiprocessing import get_context
+from typing import Any, Protocol
+
+from threadpoolctl import threadpool_limits
+
+from atklearn.study.results import Record, ResultsFile
+
+__all__ = ["Experiment", "Task", "run_experiment"]
+
+
+@dataclass(frozen=True)
+class Task:
+    """A piece of work that is done as a whole or not at all.
+
+    Attributes
+    ----------
+    name : str
+        Unique in the experiment; says in the results file what is finished.
+    key : object
+        What the experiment needs to know to do it.
+    cost : float
+        How long it takes, in any unit, for the time left.
+    """
+
+    name: str
+    key: Any = None
+    cost: float = 1.0
+
+
+class Experiment(Protocol):
+    """What can be run: it is sent to every process once, then runs tasks by name."""
+
+    def tasks(self) -> Sequence[Task]:
+        """Return all tasks, in the order in which to start them."""
+
+    def run(self, task: Task) -> list[Record]:
+        """Do one task and return what was found; the same whenever and wherever it is run."""
+
+
+def run_experiment(
+    experiment: Experiment,
+    results: ResultsFile,
+    *,
+    n_jobs: int = 1,
+    on_task: Callable[[Task], None] = lambda _: None,
+) -> None:
+    """Run the tasks that the results file does not hold yet.
+
+    Parameters
+    ----------
+    experiment : Experiment
+    results : ResultsFile
+    n_jobs : int, default=1
+        Processes; with 1 everything happens in this one.
+    on_task : callable
+        Told of every task once it is in the file, also of those that were there before.
+    """
+    tasks = experiment.tasks()
+    for task in tasks:
+        if task.name in results.finished:
+            on_task(task)
+    open_tasks = [task for task in tasks if task.name not in results.finished]
+    alone = n_jobs == 1 or len(open_tasks) < 2
+    done = _run_here(experiment, open_tasks) if alone else _run_in_processes(experiment, open_tasks, n_jobs)
+    for task, records in done:
+        results.add(task.name, records)
+        on_task(task)
+
+
+def _run_here(experiment: Experiment, tasks: Sequence[Task]) -> Iterator[tuple[Task, list[Record]]]:
+    """Run tasks in this process, on one thread, as the others would: more threads may round otherwise."""
+    with threadpool_limits(1):
+        for task in tasks:
+            yield task, experiment.run(task)
+
+
+def _run_in_processes(
+    experiment: Experiment, tasks: Sequence[Task], n_jobs: int
+) -> Iterator[tuple[Task, list[Record]]]:
+    """Run tasks in fresh processes; an interrupt or an error abandons what is not finished."""
+    pool = ProcessPoolExecutor(
+        min(n_jobs, len(tasks)), get_context("spawn"), initializer=_begin, initargs=(experiment, os.getpid())
+    )
+    waiting = iter(tasks)
+    running: dict[Future[list[Record]], Task] = {}
+    try:
+        while True:
+            for task in waiting:  # no more in advance than keeps every process busy
+                running[pool.submit(_run_task, task)] = task
+                if len(running) > n_jobs:
+                    break
+            if not running:
+                break
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                yield running.pop(future), future.result()
+    except BaseException:
+        # The processes do not listen to Ctrl-C, which the terminal sends to all: this one ends them.
+        for process in list((pool._processes or {}).values()):
+            process.kill()
+        raise
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+# What a worker process works on.
+_experiment: Experiment | None = None
+
+
+def _begin(experiment: Experiment, parent: int) -> None:
+    """Prepare a worker process."""
+    global _experiment
+    _experiment = experiment
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threadpool_limits(1)
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+
+
+def _end_with(parent: int) -> None:
+    """End this process when its parent was killed: the pool would wait for more work for ever."""
+    while os.getppid() == parent:
+        time.sleep(0.5)
+    os._exit(1)
+
+
+def _run_task(task: Task) -> list[Record]:
+    experiment: Any = _experiment
+    records: list[Record] = experiment.run(task)
+    return records

@@ -1,0 +1,170 @@
+"""The laws of aggregate losses: every reading of a slice against sorting by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+from atklearn import average, average_bottom_k, average_top_k, maximum, ranked_range, top_k
+from atklearn.losses.aggregate import resolve_k
+
+RANGES = {
+    "average": (average(), lambda n: (0, n)),
+    "maximum": (maximum(), lambda n: (0, 1)),  # noqa: ARG005
+    "average_top_k": (average_top_k(4), lambda n: (0, 4)),  # noqa: ARG005
+    "fraction": (average_top_k(0.5), lambda n: (0, n / 2)),
+    "top_k": (top_k(3), lambda n: (2, 3)),  # noqa: ARG005
+    "average_bottom_k": (average_bottom_k(4), lambda n: (n - 4, n)),
+    "ranked_range": (ranked_range(2, 5), lambda n: (2, 5)),  # noqa: ARG005
+}
+
+
+def losses_of(seed: int, ties: bool) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    return rng.integers(0, 4, 12).astype(float) if ties else rng.exponential(size=12)
+
+
+@pytest.mark.parametrize("name", RANGES)
+@pytest.mark.parametrize("ties", [False, True])
+@pytest.mark.parametrize("seed", range(5))
+class TestAgainstSorting:
+    def test_value_is_the_mean_of_the_slice(self, name, ties, seed):
+        aggregate, bounds = RANGES[name]
+        losses = losses_of(seed, ties)
+        start, stop = (int(end) for end in bounds(losses.size))
+        assert aggregate.value(losses) == pytest.approx(np.sort(losses)[::-1][start:stop].mean())
+
+    def test_weights_sum_to_one_and_give_the_value(self, name, ties, seed):
+        aggregate, _ = RANGES[name]
+        losses = losses_of(seed, ties)
+        weights = aggregate.weights(losses)
+        assert weights.min() >= -1e-15
+        assert weights.sum() == pytest.approx(1.0)
+        assert weights @ losses == pytest.approx(aggregate.value(losses))
+
+    def test_ties_share_their_weight(self, name, ties, seed):
+        aggregate, _ = RANGES[name]
+        losses = losses_of(seed, ties)
+        weights = aggregate.weights(losses)
+        for level in np.unique(losses):
+            assert np.ptp(weights[losses == level]) == pytest.approx(0.0)
+
+    def test_threshold_is_the_last_loss_of_the_slice(self, name, ties, seed):
+        aggregate, bounds = RANGES[name]
+        losses = losses_of(seed, ties)
+        assert aggregate.threshold(losses) == np.sort(losses)[::-1][int(bounds(losses.size)[1]) - 1]
+
+    def test_order_of_samples_does_not_matter(self, name, ties, seed):
+        aggregate, _ = RANGES[name]
+        losses = losses_of(seed, ties)
+        order = np.random.default_rng(seed + 99).permutation(losses.size)
+        assert aggregate.value(losses[order]) == pytest.approx(aggregate.value(losses))
+        np.testing.assert_allclose(aggregate.weights(losses[order]), aggregate.weights(losses)[order], atol=1e-15)
+
+    def test_weighting_is_repeating(self, name, ties, seed):
+        aggregate, _ = RANGES[name]
+        losses = losses_of(seed, ties)
+        counts = np.random.default_rng(seed + 7).integers(0, 4, losses.size)
+        repeated = np.repeat(losses, counts)
+        assert aggregate.value(losses, counts) == pytest.approx(aggregate.value(repeated))
+        assert aggregate.threshold(losses, counts) == aggregate.threshold(repeated)
+        share = np.bincount(np.repeat(np.arange(12), counts), aggregate.weights(repeated), minlength=12)
+        np.testing.assert_allclose(aggregate.weights(losses, counts), share, atol=1e-15)
+
+
+@pytest.mark.parametrize("k", [1, 3, 12, 0.31, 1.0])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_lemma_1_average_top_k_is_the_minimum_over_lambda(k, weighted):
+    rng = np.random.default_rng(0)
+    losses = rng.exponential(size=12)
+    mass = rng.uniform(0.5, 2.0, 12) if weighted else np.ones(12)
+    aggregate, amount = average_top_k(k), resolve_k(k, mass.sum())
+
+    def lambda_form(lam):
+        return lam + mass @ np.maximum(losses - lam, 0) / amount
+
+    value, threshold = aggregate.value(losses, mass), aggregate.threshold(losses, mass)
+    assert lambda_form(threshold) == pytest.approx(value)
+    assert min(lambda_form(lam) for lam in np.linspace(0, losses.max(), 1001)) >= value - 1e-12
+
+
+@pytest.mark.parametrize("k", [1, 4, 0.45])
+def test_average_top_k_is_the_largest_weighted_sum_on_the_capped_simplex(k):
+    rng = np.random.default_rng(1)
+    losses, mass = rng.exponential(size=9), rng.uniform(0.5, 2.0, 9)
+    caps = mass / resolve_k(k, mass.sum())
+    program = linprog(-losses, A_eq=np.ones((1, 9)), b_eq=[1.0], bounds=list(zip(0 * caps, caps, strict=True)))
+    assert average_top_k(k).value(losses, mass) == pytest.approx(-program.fun)
+    weights = average_top_k(k).weights(losses, mass)
+    assert (weights <= caps + 1e-15).all()
+
+
+def test_lemma_2_nested_hinges():
+    rng = np.random.default_rng(2)
+    a, b, x = rng.exponential(size=1000), rng.exponential(size=1000), 3 * rng.standard_normal(1000)
+
+    def plus(t):
+        return np.maximum(t, 0)
+
+    np.testing.assert_allclose(plus(plus(a - x) - b), plus(a - b - x), atol=1e-15)
+
+
+def test_average_top_k_is_convex_and_between_average_and_maximum():
+    rng = np.random.default_rng(3)
+    for _ in range(50):
+        a, b, t, k = rng.exponential(size=10), rng.exponential(size=10), rng.random(), rng.uniform(0.05, 1)
+        value = average_top_k(k).value
+        assert value(t * a + (1 - t) * b) <= t * value(a) + (1 - t) * value(b) + 1e-12
+        assert average().value(a) - 1e-12 <= value(a) <= a.max() + 1e-12
+        assert value(a) >= top_k(int(np.ceil(10 * k))).value(a) - 1e-12
+
+
+def test_weights_of_a_convex_range_are_a_subgradient():
+    rng = np.random.default_rng(4)
+    for k in (1, 3, 0.55, 1.0):
+        a, b = rng.integers(0, 3, 10).astype(float), rng.exponential(size=10)
+        aggregate = average_top_k(k)
+        assert aggregate.value(b) >= aggregate.value(a) + aggregate.weights(a) @ (b - a) - 1e-12
+
+
+def test_convexity_is_told():
+    convex = [average(), maximum(), average_top_k(3), top_k(1), average_bottom_k(1.0)]
+    assert all(aggregate.is_convex for aggregate in convex)
+    assert not any(aggregate.is_convex for aggregate in [top_k(2), average_bottom_k(3), ranked_range(1, 3)])
+
+
+def test_fractions_that_miss_a_whole_number_by_rounding():
+    losses = np.arange(100.0)
+    assert 0.07 * 100 > 7
+    assert average_top_k(0.07).threshold(losses) == 93.0
+    assert average_top_k(0.07).threshold(losses, np.where(losses < 50, 0.5, 1.0) + 0.5 * (losses < 50)) == 93.0
+
+
+@pytest.mark.parametrize(
+    ("k", "expected"),
+    [(0, "int"), (11, "int"), (-1, "int"), (1.5, "fraction"), (0.0, "fraction"), (float("nan"), "fraction")],
+)
+def test_k_out_of_range_says_what_is_expected(k, expected):
+    with pytest.raises(ValueError, match=expected):
+        resolve_k(k, 10)
+
+
+@pytest.mark.parametrize("k", [True, "half", None])
+def test_k_of_the_wrong_kind(k):
+    with pytest.raises(ValueError, match="int"):
+        resolve_k(k, 10)
+
+
+@pytest.mark.parametrize(
+    ("losses", "weights"),
+    [([], None), ([[1.0]], None), ([np.nan], None), ([1.0, 2.0], [1.0]), ([1.0], [-1.0]), ([1.0], [0.0])],
+)
+def test_bad_vectors(losses, weights):
+    with pytest.raises(ValueError, match="expected"):
+        average().value(losses, weights)
+
+
+def test_empty_range():
+    with pytest.raises(ValueError, match="start < stop"):
+        ranked_range(5, 3).value(np.arange(10.0))

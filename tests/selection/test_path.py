@@ -1,0 +1,155 @@
+"""The warm-started grid: every cell is the cold fit, whatever it started from."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose
+from problems import INTERCEPTS, LOSSES, random_case
+from sklearn.datasets import load_iris
+from sklearn.preprocessing import scale
+
+from atklearn import ATkClassifier, ATkRegressor, atk_path
+from atklearn.problems.objective import Problem
+from atklearn.problems.solution import StopReason
+from atklearn.solvers.exact.solve import solve_linear
+from atklearn.solvers.exact.grid import solve_path
+
+SHARES = (0.1, 0.45, 1.0, 0.3)
+CS = (10.0, 0.1, 1000.0, 1.0)
+
+
+@pytest.fixture(scope="module")
+def two_classes():
+    X, y = load_iris(return_X_y=True)
+    return scale(X), np.where(y == 1, "middle", "other")
+
+
+@pytest.mark.parametrize("intercept", INTERCEPTS)
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("tol", [1e-3, 1e-7])
+def test_cells_agree_with_cold_fits_to_the_certificate(loss, intercept, tol):
+    for seed in range(4):
+        problem = random_case(loss, intercept, seed).problem
+        ks = [max(share * problem.mass.sum(), 1.0) for share in SHARES]
+        seen = set()
+        for i, j, solution in solve_path(problem, ks, CS, tol=tol):
+            cell = problem.at(ks[i], CS[j])
+            cold = solve_linear(cell, tol=1e-8)
+            lowest = cold.objective - cold.dual_gap
+            assert solution.stop_reason is StopReason.CONVERGED
+            assert solution.objective - lowest <= tol * solution.objective + 2.0 * cold.dual_gap + 1e-12
+            assert solution.objective - solution.dual_gap <= cold.objective * (1.0 + 1e-12)
+            seen.add((i, j))
+        assert len(seen) == len(ks) * len(CS)
+
+
+@pytest.mark.parametrize("loss", ["absolute_error", "squared_hinge"])
+def test_cells_with_a_working_set_agree_with_cold_fits(loss):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((6000, 4))
+    y = X @ np.array([1.0, 2.0, 0.0, -1.0]) + 0.1 * rng.standard_normal(6000)
+    y = np.sign(y) if loss == "squared_hinge" else y
+    ks, Cs = [0.05, 0.1, 0.15], [0.1, 10.0, 1000.0]
+    path = atk_path(X, y, ks=ks, Cs=Cs, loss=loss)
+    for i, k in enumerate(ks):
+        for j, C in enumerate(Cs):
+            estimator = ATkRegressor if loss == "absolute_error" else ATkClassifier
+            cold = estimator(loss, k=k, C=C, tol=1e-7).fit(X, y)
+            assert path.objectives[i, j, 0] - path.dual_gaps[i, j, 0] <= cold.objective_
+            assert path.dual_gaps[i, j, 0] <= 1e-3 * path.objectives[i, j, 0]
+            assert_allclose(path.objectives[i, j, 0], cold.objective_, rtol=1e-3)
+
+
+def test_a_useless_prediction_is_dropped_for_a_cold_start(monkeypatch):
+    problem = random_case("hinge", "free", 1).problem
+    k = 0.5 * problem.mass.sum()
+    expected = solve_linear(problem.at(k, 10.0), tol=1e-3)
+    steps = []
+
+    def failing(cell: Problem, **options):
+        steps.append(options.get("start"))
+        return solve_linear(cell, **options | ({"max_iter": 1} if options.get("start") else {}))
+
+    monkeypatch.setattr("atklearn.solvers.exact.grid.solve_linear", failing)
+    *_, (_, _, last) = solve_path(problem, [k], [0.1, 10.0])
+    assert steps[-1] is None
+    assert_allclose(last.objective, expected.objective, rtol=1e-12)
+
+
+class TestPublicFunction:
+    def test_is_the_estimator_for_every_cell(self, two_classes):
+        X, y = two_classes
+        ks, Cs = [100, 0.8, 1.0], [1.0, 50.0]
+        path = atk_path(X, y, ks=ks, Cs=Cs, tol=1e-9)
+        for i, k in enumerate(ks):
+            for j, C in enumerate(Cs):
+                model = ATkClassifier(k=k, C=C, tol=1e-9).fit(X, y)
+                assert_allclose(path.coefs[i, j], model.coef_, atol=1e-4)
+                assert_allclose(path.scores(X)[i, j, 0], model.decision_function(X), atol=1e-3)
+                assert_allclose(path.objectives[i, j, 0], model.objective_, rtol=1e-8)
+        assert (path.dual_gaps <= 1e-9 * path.objectives).all()
+        assert_allclose(path.ks, [100.0, 120.0, 150.0])
+
+    def test_regression_and_sparse_features(self):
+        rng = np.random.default_rng(0)
+        X = sp.random(120, 6, density=0.5, format="csr", random_state=0)
+        y = X @ rng.standard_normal(6) + 0.1 * rng.standard_normal(120)
+        path = atk_path(X, y, ks=[0.2, 1.0], Cs=[10.0], loss="absolute_error", tol=1e-8)
+        model = ATkRegressor("absolute_error", k=0.2, C=10.0, tol=1e-8).fit(X, y)
+        assert_allclose(path.objectives[0, 0, 0], model.objective_, rtol=1e-7)
+        assert_allclose(path.thresholds[0, 0, 0], model.threshold_, rtol=1e-3)
+
+    def test_one_problem_per_class(self):
+        X, y = load_iris(return_X_y=True)
+        path = atk_path(scale(X), y, ks=[0.9], Cs=[1.0], class_weight={0: 1.0, 1: 2.0, 2: 1.0})
+        assert path.coefs.shape == (1, 1, 3, 4)
+        assert list(path.classes) == [0, 1, 2]
+
+    def test_weights_are_repetitions(self, two_classes):
+        X, y = two_classes
+        weight = np.random.default_rng(0).integers(0, 3, y.size)
+        weighted = atk_path(X, y, ks=[0.5, 1.0], Cs=[1.0, 10.0], sample_weight=weight)
+        repeated = atk_path(X.repeat(weight, 0), y.repeat(weight), ks=[0.5, 1.0], Cs=[1.0, 10.0])
+        assert_allclose(weighted.coefs, repeated.coefs, atol=1e-8)
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"ks": [], "Cs": [1.0]}, "non-empty"),
+            ({"ks": [1.0], "Cs": [0.0]}, "every C > 0"),
+            ({"ks": [1.5], "Cs": [1.0]}, r"in \(0, 1\]"),
+            ({"ks": [1.0], "Cs": [1.0], "loss": "huber", "class_weight": "balanced"}, "use sample_weight"),
+            ({"ks": [1.0], "Cs": [1.0], "loss": "nonsense"}, "'log_loss', 'hinge'"),
+        ],
+    )
+    def test_says_what_is_wrong(self, options, message):
+        with pytest.raises(ValueError, match=message):
+            atk_path([[0.0], [1.0]], [0, 1], **options)
+
+
+@pytest.mark.parametrize("loss", ["log_loss", "hinge", "squared_hinge"])
+def test_a_small_C_does_not_hide_the_signs(loss, two_classes):
+    """Where w is tiny, zero is within any tolerance of the objective, but it is not a classifier."""
+    X, y = two_classes
+    ks, Cs = [0.8, 1.0], [1e-4, 1e-2]
+    path = atk_path(X, y, ks=ks, Cs=Cs, loss=loss, penalize_intercept=True, tol=1e-3)
+    for i, j in np.ndindex(len(ks), len(Cs)):
+        fine = ATkClassifier(loss, k=ks[i], C=Cs[j], penalize_intercept=True, tol=1e-9).fit(X, y).coef_[0]
+        assert fine.any()
+        assert_allclose(path.coefs[i, j, 0], fine, atol=0.3 * np.abs(fine).max())
+
+
+@pytest.mark.parametrize("loss", ["log_loss", "absolute_error"])
+def test_stochastic_cells_are_certified(loss, two_classes):
+    X, y = two_classes
+    y = y if loss == "log_loss" else X[:, 0] + X[:, 1]
+    exact, sgd = (
+        atk_path(X, y, ks=[0.7, 1.0], Cs=[0.1, 1.0], loss=loss, solver=solver, tol=tol, max_iter=500)
+        for solver, tol in (("exact", 1e-6), ("sgd", 0.02))
+    )
+    assert (sgd.dual_gaps <= 0.02 * sgd.objectives).all()
+    assert (sgd.objectives - exact.objectives <= sgd.dual_gaps + 1e-6).all()
+    with pytest.raises(ValueError, match="solver is expected"):
+        atk_path(X, y, ks=[1.0], Cs=[1.0], loss=loss, solver="newton")
