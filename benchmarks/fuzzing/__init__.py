@@ -1,0 +1,1 @@
+"""What benchmarks/fuzz.py and its test share: nasty problems, an outside solver, and the verdict on a fit."""
