@@ -24,6 +24,7 @@ import numpy as np
 from sklearn.model_selection import RepeatedKFold, RepeatedStratifiedKFold, ShuffleSplit, StratifiedShuffleSplit
 
 from atklearn import atk_path
+from atklearn.estimators.linear import ATkClassifier
 from atklearn.selection.choosing import (
     calibration_share,
     choose_best,
@@ -32,7 +33,6 @@ from atklearn.selection.choosing import (
     default_Cs,
     default_ks,
 )
-from atklearn.estimators.linear import ATkClassifier
 
 CLASSIFICATION = (
     "monk",

@@ -24,8 +24,8 @@ from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
 from atklearn import atk_path
-from atklearn.losses.individual import INDIVIDUAL_LOSSES
 from atklearn.estimators.linear import ATkClassifier, ATkRegressor
+from atklearn.losses.individual import INDIVIDUAL_LOSSES
 from atklearn.solvers.exact.solve import solve_linear
 
 N, D = 20_000, 20

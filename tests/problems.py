@@ -10,8 +10,8 @@ import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
-from atklearn.problems.design import make_design
 from atklearn.losses.individual import INDIVIDUAL_LOSSES
+from atklearn.problems.compiled_rows import CompiledRows
 from atklearn.problems.objective import Problem
 
 LOSSES = tuple(INDIVIDUAL_LOSSES)
@@ -42,15 +42,12 @@ class Case:
 
     @property
     def problem(self) -> Problem:
-        return Problem(
-            make_design(self.X, self.intercept != "none"),
-            self.y,
-            self.mass,
-            self.k,
-            INDIVIDUAL_LOSSES[self.loss](),
-            self.C,
-            self.intercept,
-        )
+        return self.problem_on(CompiledRows)
+
+    def problem_on(self, kind: Any) -> Problem:
+        """State the problem on a kind of rows."""
+        rows = kind(self.X, self.y, self.mass, INDIVIDUAL_LOSSES[self.loss](), self.intercept != "none")
+        return Problem(rows, self.k, self.C, self.intercept)
 
     def dense(self) -> np.ndarray:
         return self.X.toarray() if sp.issparse(self.X) else self.X

@@ -1,5 +1,11 @@
 """Learning with the average top-k loss: drop-in scikit-learn estimators on an exact, certified solver."""
 
+from atklearn.estimators.blocks import RowBlocks
+from atklearn.estimators.linear import ATkClassifier, ATkRegressor
+from atklearn.estimators.search import ATkClassifierCV, ATkRegressorCV
+from atklearn.estimators.streaming_classifier import SGDATkClassifier
+from atklearn.estimators.streaming_regressor import SGDATkRegressor
+from atklearn.estimators.svm import ATkSVC, ATkSVR
 from atklearn.losses.aggregate import (
     RankedRange,
     average,
@@ -9,9 +15,6 @@ from atklearn.losses.aggregate import (
     ranked_range,
     top_k,
 )
-from atklearn.estimators.blocks import RowBlocks
-from atklearn.solvers.exact.collapse import CollapseWarning
-from atklearn.selection.display import KCurveDisplay
 from atklearn.losses.individual import (
     AbsoluteError,
     Hinge,
@@ -21,13 +24,11 @@ from atklearn.losses.individual import (
     SquaredError,
     SquaredHinge,
 )
-from atklearn.estimators.linear import ATkClassifier, ATkRegressor
 from atklearn.problems.objective import paper_C
+from atklearn.selection.display import KCurveDisplay
 from atklearn.selection.paths import ATkPath, atk_path
-from atklearn.estimators.search import ATkClassifierCV, ATkRegressorCV
+from atklearn.solvers.exact.collapse import CollapseWarning
 from atklearn.solvers.stochastic.sgd import SGD
-from atklearn.estimators.streaming import SGDATkClassifier, SGDATkRegressor
-from atklearn.estimators.svm import ATkSVC, ATkSVR
 
 __version__ = "0.1.0"
 

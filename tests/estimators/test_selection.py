@@ -21,9 +21,9 @@ from sklearn.preprocessing import scale
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from atklearn import ATkClassifier, ATkClassifierCV, ATkRegressor, ATkRegressorCV
-from atklearn.selection.choosing import choose_best, choose_within_error, corrected_standard_error, default_ks
 from atklearn.datasets import make_toy
 from atklearn.measures.scores import g_mean_scorer, worst_class_error
+from atklearn.selection.choosing import choose_best, choose_within_error, corrected_standard_error, default_ks
 
 
 @pytest.fixture(scope="module")
@@ -151,7 +151,7 @@ class TestRule:
         model = ATkClassifierCV(ks=4, Cs=3, cv=cv).fit(X, y)
         scores = np.array([model.cv_results_[f"split{fold}_test_score"] for fold in range(8)]).reshape(8, 4, 3)
         i, j = choose_within_error(scores, 1.0 / 3.0)
-        assert (model.k_, model.C_) == (model.ks_[i], model.Cs_[j])
+        assert (model.k_share_, model.C_) == (model.ks_[i], model.Cs_[j])
         assert model.cv_results_["params"][model.best_index_] == model.best_params_
         best = clone(model).set_params(rule="best").fit(X, y)
         assert best.cv_results_["rank_test_score"][best.best_index_] == 1
@@ -236,7 +236,7 @@ class TestHabits:
     def test_refit_is_the_plain_estimator(self, noisy):
         X, y = noisy
         model = ATkClassifierCV(ks=2, Cs=2, cv=2, class_weight="balanced").fit(X, y)
-        plain = ATkClassifier(k=model.k_, C=model.C_, class_weight="balanced").fit(X, y)
+        plain = ATkClassifier(k=model.k_share_, C=model.C_, class_weight="balanced").fit(X, y)
         assert_allclose(model.predict_proba(X), plain.predict_proba(X))
         assert_allclose(model.predict_log_proba(X), plain.predict_log_proba(X))
         assert model.dual_gap_ <= 1e-6 * model.objective_
@@ -244,7 +244,7 @@ class TestHabits:
     def test_without_refit_there_is_only_the_choice(self, noisy):
         X, y = noisy
         model = ATkClassifierCV(ks=2, Cs=2, cv=2, refit=False).fit(X, y)
-        assert 0.0 < model.k_ <= 1.0
+        assert 0.0 < model.k_share_ <= 1.0
         with pytest.raises(NotFittedError):
             model.predict(X)
 

@@ -35,7 +35,7 @@ def test_draws_the_best_C_of_every_k(fitted, ax):
     assert display.line_.get_color() == "black"
     assert ax.get_xscale() == "log"
     assert ax.get_ylabel() == "balanced_accuracy"
-    assert_allclose(display.marks_["chosen"].get_xdata()[0], fitted.k_)
+    assert_allclose(display.marks_["chosen"].get_xdata()[0], fitted.k_share_)
     assert_allclose(display.marks_["k = 1"].get_xdata()[0], 1 / 569)
 
 

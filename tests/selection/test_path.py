@@ -13,8 +13,8 @@ from sklearn.preprocessing import scale
 from atklearn import ATkClassifier, ATkRegressor, atk_path
 from atklearn.problems.objective import Problem
 from atklearn.problems.solution import StopReason
+from atklearn.solvers.exact.grid import solve_grid
 from atklearn.solvers.exact.solve import solve_linear
-from atklearn.solvers.exact.grid import solve_path
 
 SHARES = (0.1, 0.45, 1.0, 0.3)
 CS = (10.0, 0.1, 1000.0, 1.0)
@@ -32,9 +32,9 @@ def two_classes():
 def test_cells_agree_with_cold_fits_to_the_certificate(loss, intercept, tol):
     for seed in range(4):
         problem = random_case(loss, intercept, seed).problem
-        ks = [max(share * problem.mass.sum(), 1.0) for share in SHARES]
+        ks = [max(share * problem.rows.total, 1.0) for share in SHARES]
         seen = set()
-        for i, j, solution in solve_path(problem, ks, CS, tol=tol):
+        for i, j, solution in solve_grid(problem, ks, CS, tol=tol):
             cell = problem.at(ks[i], CS[j])
             cold = solve_linear(cell, tol=1e-8)
             lowest = cold.objective - cold.dual_gap
@@ -64,7 +64,7 @@ def test_cells_with_a_working_set_agree_with_cold_fits(loss):
 
 def test_a_useless_prediction_is_dropped_for_a_cold_start(monkeypatch):
     problem = random_case("hinge", "free", 1).problem
-    k = 0.5 * problem.mass.sum()
+    k = 0.5 * problem.rows.total
     expected = solve_linear(problem.at(k, 10.0), tol=1e-3)
     steps = []
 
@@ -73,7 +73,7 @@ def test_a_useless_prediction_is_dropped_for_a_cold_start(monkeypatch):
         return solve_linear(cell, **options | ({"max_iter": 1} if options.get("start") else {}))
 
     monkeypatch.setattr("atklearn.solvers.exact.grid.solve_linear", failing)
-    *_, (_, _, last) = solve_path(problem, [k], [0.1, 10.0])
+    *_, (_, _, last) = solve_grid(problem, [k], [0.1, 10.0])
     assert steps[-1] is None
     assert_allclose(last.objective, expected.objective, rtol=1e-12)
 
@@ -87,7 +87,7 @@ class TestPublicFunction:
             for j, C in enumerate(Cs):
                 model = ATkClassifier(k=k, C=C, tol=1e-9).fit(X, y)
                 assert_allclose(path.coefs[i, j], model.coef_, atol=1e-4)
-                assert_allclose(path.scores(X)[i, j, 0], model.decision_function(X), atol=1e-3)
+                assert_allclose(path.decision(X)[i, j, 0], model.decision_function(X), atol=1e-3)
                 assert_allclose(path.objectives[i, j, 0], model.objective_, rtol=1e-8)
         assert (path.dual_gaps <= 1e-9 * path.objectives).all()
         assert_allclose(path.ks, [100.0, 120.0, 150.0])

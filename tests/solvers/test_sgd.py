@@ -24,8 +24,8 @@ from atklearn import (
     paper_C,
 )
 from atklearn.datasets import make_toy
-from atklearn.problems.design import make_design
 from atklearn.losses.individual import INDIVIDUAL_LOSSES
+from atklearn.problems.compiled_rows import CompiledRows
 from atklearn.problems.objective import Problem
 from atklearn.problems.solution import StopReason
 from atklearn.solvers.exact.solve import solve_linear
@@ -76,6 +76,11 @@ def written_out(loss, X, y, fraction, C, intercept, eta, average, n_passes=3):
     return (z, lam) if average is None else (z_sum / weight_sum, lam_sum / weight_sum)
 
 
+def coef(descent: Descent) -> np.ndarray:
+    """Return the weights, and the intercept if there is one."""
+    return np.append(descent.weights, descent.intercept) if descent.rule.has_intercept else descent.weights
+
+
 def walked(loss, X, y, fraction, C, intercept, settings, n_passes=3) -> Descent:
     descent = Descent(X, y, INDIVIDUAL_LOSSES[loss](), fraction, C, intercept, settings)
     for _ in range(n_passes):
@@ -91,7 +96,7 @@ class TestSteps:
             X, y = draw(loss)
             descent = walked(loss, X, y, fraction, 10.0, intercept, SGD(eta0=0.02, average=average))
             z, lam = written_out(loss, X, y, fraction, 10.0, intercept, lambda t: 0.02 / np.sqrt(t), average)
-            assert_allclose(descent.coef, z, rtol=1e-9, atol=1e-12)
+            assert_allclose(coef(descent), z, rtol=1e-9, atol=1e-12)
             assert_allclose(descent.threshold, lam, rtol=1e-9, atol=1e-12)
 
     @pytest.mark.parametrize("loss", CLASSIFICATION + REGRESSION)
@@ -99,7 +104,7 @@ class TestSteps:
         X, y = draw(loss)
         dense = walked(loss, X, y, 0.4, 10.0, "free", SGD())
         sparse = walked(loss, sp.csr_array(X), y, 0.4, 10.0, "free", SGD())
-        assert_allclose(sparse.coef, dense.coef, rtol=1e-9)
+        assert_allclose(coef(sparse), coef(dense), rtol=1e-9)
 
     def test_in_the_scaling_of_the_paper(self):
         """Eq. 2 itself divides by n: its C is n/k times ours, and its step is n/k times ours for the same move."""
@@ -113,7 +118,7 @@ class TestSteps:
             lam = min(max(0.0, lam - eta * n / k * (k / n - active)), np.log(2))
         settings = SGD("constant", eta0=eta, average=None)
         descent = walked("log_loss", X, y, k / n, C, "none", settings, n_passes=1)
-        assert_allclose(descent.coef, w, rtol=1e-9)
+        assert_allclose(coef(descent), w, rtol=1e-9)
         assert_allclose(descent.threshold, lam, rtol=1e-9)
 
     @pytest.mark.parametrize(
@@ -129,7 +134,7 @@ class TestSteps:
         X, y = draw("log_loss")
         settings = SGD(learning_rate, eta0=0.1, power_t=0.7, average="all")
         descent = walked("log_loss", X, y, 0.5, 3.0, "free", settings)
-        assert_allclose(descent.coef, written_out("log_loss", X, y, 0.5, 3.0, "free", eta, "all")[0], rtol=1e-9)
+        assert_allclose(coef(descent), written_out("log_loss", X, y, 0.5, 3.0, "free", eta, "all")[0], rtol=1e-9)
 
     def test_that_shrink_the_weights_to_nothing_keep_the_average(self):
         """A step longer than C would turn the weights round: they stop at zero, and the past still counts."""
@@ -142,7 +147,7 @@ class TestSteps:
                 w = max(0.0, 1 - 0.005 / C) * w - 0.005 * (value > lam) / 0.5 * slope * X[i]
                 lam = min(max(lam - 0.005 * (1 - (value > lam) / 0.5), 0.0), np.log(2))
                 w_sum += w
-            assert_allclose(descent.coef, w_sum / 240, rtol=1e-7)
+            assert_allclose(coef(descent), w_sum / 240, rtol=1e-7)
 
     def test_on_a_loss_of_ones_own_are_interpreted_but_the_same(self):
         class OwnLogLoss(LogLoss):
@@ -156,7 +161,7 @@ class TestSteps:
             for rows in (X, sp.csr_array(X)):
                 mine = Descent(rows, y, own, 0.5, 10.0, "free", SGD(eta0=0.01))
                 mine.walk(rows, y, np.arange(60))
-                assert_allclose(mine.coef, walked(loss, X, y, 0.5, 10.0, "free", SGD(eta0=0.01), 1).coef, rtol=1e-9)
+                assert_allclose(coef(mine), coef(walked(loss, X, y, 0.5, 10.0, "free", SGD(eta0=0.01), 1)), rtol=1e-9)
 
     def test_too_long_are_reported(self):
         X, y = draw("squared_error")
@@ -196,16 +201,15 @@ class TestSolver:
         for intercept in INTERCEPTS:
             for k in (5.0, 30.0, 60.0):
                 X, y = draw(loss)
-                problem = Problem(
-                    make_design(X, intercept != "none"), y, np.ones(60), k, INDIVIDUAL_LOSSES[loss](), 10.0, intercept
-                )
+                rows = CompiledRows(X, y, np.ones(60), INDIVIDUAL_LOSSES[loss](), intercept != "none")
+                problem = Problem(rows, k, 10.0, intercept)
                 best = solve_linear(problem, tol=1e-9).objective
                 found = solve_sgd(problem, tol=1e-3, max_iter=60)
                 assert found.objective - found.dual_gap <= best * (1 + 1e-9) <= found.objective * (1 + 2e-9)
 
     def test_converges(self):
         X, y = draw("log_loss", n=500)
-        problem = Problem(make_design(X, True), y, np.ones(500), 350.0, LogLoss(), 10.0, "free")
+        problem = Problem(CompiledRows(X, y, np.ones(500), LogLoss(), True), 350.0, 10.0, "free")
         found = solve_sgd(problem, tol=5e-3, max_iter=1000)
         assert found.stop_reason is StopReason.CONVERGED
         assert found.dual_gap <= 5e-3 * found.objective
@@ -244,10 +248,10 @@ class TestSolver:
         X, y = make_toy(case, random_state=0)
         errors = {}
         for k in (5, 10, 200):
-            problem = Problem(make_design(X, True), y, np.ones(200), float(k), LogLoss(), 100.0, "penalized")
+            problem = Problem(CompiledRows(X, y, np.ones(200), LogLoss(), True), float(k), 100.0, "penalized")
             authors = SGD(eta0=1e-3 * problem.C, shuffle=False, average="all")
             found = solve_sgd(problem, tol=1e-12, max_iter=1000, settings=authors)
-            errors[k] = int(np.sum(np.sign(problem.design.predict(found.coef)) != y))
+            errors[k] = int(np.sum(np.sign(problem.rows.predict(found.coef, np.empty(200))) != y))
         assert max(errors[5], errors[10]) <= 2 < errors[200]
 
     @pytest.mark.parametrize(

@@ -1,124 +1,26 @@
-"""Linear estimators with the average top-k loss: validate, solve, publish."""
+"""Linear estimators with the average top-k loss."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-from numbers import Integral, Real
 from typing import Any, ClassVar
 
-import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, RegressorMixin, _fit_context
-from sklearn.utils import Tags
-from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
+from sklearn.base import RegressorMixin
+from sklearn.utils._param_validation import StrOptions
 
-from atklearn.losses.aggregate import resolve_k
-from atklearn.estimators.callbacks import CallbackSupportMixin, FitProgress
-from atklearn.selection.choosing import auto_k
-from atklearn.solvers.exact.collapse import largest_collapsing_k, warn_of_collapse
-from atklearn.problems.design import make_design
-from atklearn.estimators.fitting import check_mass, class_mass, keeping_fitted_state, warn_unless_converged
-from atklearn.losses.individual import Array, IndividualLoss, Task, resolve_individual_loss
+from atklearn.estimators.linear_base import LinearATk
 from atklearn.estimators.prediction import LinearClassifierMixin, linear_scores
-from atklearn.problems.objective import InterceptKind, Problem
+from atklearn.losses.individual import IndividualLoss
+from atklearn.problems.posing import Posed
 from atklearn.problems.solution import Solution
-from atklearn.solvers.exact.solve import solve_linear
-from atklearn.solvers.stochastic.sgd import SGD, solve_sgd
+from atklearn.solvers.exact.collapse import collapse_limit, warn_of_collapse
+from atklearn.solvers.exact.solve import beats_zero
+from atklearn.solvers.stochastic.sgd import SGD
 
 __all__ = ["ATkClassifier", "ATkRegressor"]
 
 
-class _LinearATk(CallbackSupportMixin, BaseEstimator):
-    """What the linear estimators share: parameters, validation, publication of solutions."""
-
-    _task: ClassVar[Task]
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "loss": [str, IndividualLoss],
-        "k": [Real, StrOptions({"auto"})],
-        "C": [Interval(Real, 0.0, None, closed="neither")],
-        "fit_intercept": ["boolean"],
-        "penalize_intercept": ["boolean"],
-        "solver": [StrOptions({"exact", "sgd"}), SGD],
-        "tol": [Interval(Real, 0.0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "warm_start": ["boolean"],
-        "verbose": ["verbose"],
-    }
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
-    @property
-    def _intercept_kind(self) -> InterceptKind:
-        if not self.fit_intercept:
-            return "none"
-        return "penalized" if self.penalize_intercept else "free"
-
-    def _validate(self, X: Any, y: Any, **check: Any) -> tuple[Any, Any]:
-        """Return X as C-ordered array or CSR, and y, both checked."""
-        X, y = validate_data(
-            self,
-            X,
-            y,
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32],
-            order="C",
-            accept_large_sparse=False,
-            **check,
-        )
-        return X, y
-
-    def _problem(self, X: Any, target: Array, mass: Array) -> Problem:
-        """State the problem on the rows of positive mass."""
-        loss = resolve_individual_loss(self.loss, self._task)
-        kept = mass > 0.0
-        if not kept.all():
-            X, target, mass = X[kept], target[kept], mass[kept]
-        design = make_design(X, self.fit_intercept)
-        k = resolve_k(1.0 if self.k == "auto" else self.k, mass.sum())
-        return Problem(design, target, mass, k, loss, float(self.C), self._intercept_kind)
-
-    def _settle_k(self, problems: list[Problem]) -> list[Problem]:
-        """Return the problems with their k chosen if that is asked for."""
-        if self.k != "auto":
-            return problems
-        share = auto_k(problems)
-        return [problem.at(share * float(problem.mass.sum()), problem.C) for problem in problems]
-
-    def _start(self, problems: list[Problem], index: int) -> Solution | None:
-        """Return the previous solution if a warm start is asked for and it fits."""
-        previous = getattr(self, "_solutions", [])
-        if not self.warm_start or len(previous) != len(problems):
-            return None
-        fits = previous[index].coef.size == problems[index].design.n_columns
-        return previous[index] if fits else None
-
-    def _publish(self, problems: list[Problem], solutions: list[Solution], mass: Array, dtype: Any) -> None:
-        """Set the fitted attributes, one column or entry per problem, plain where there is one problem."""
-        d = problems[0].design.n_features
-        coef = np.array([solution.coef for solution in solutions])
-        weights = np.zeros((mass.size, len(solutions)))
-        weights[mass > 0.0] = np.array([solution.sample_weights for solution in solutions]).T
-        single = len(solutions) == 1
-        self.coef_ = np.ascontiguousarray(coef[:, :d], dtype=dtype)
-        self.intercept_ = (coef[:, d] if self.fit_intercept else np.zeros(len(solutions))).astype(dtype)
-        self.sample_weights_ = weights[:, 0] if single else weights
-        for name in ("threshold", "dual_gap", "objective", "n_iter"):
-            values = [getattr(solution, name) for solution in solutions]
-            setattr(self, f"{name}_", values[0] if single else np.array(values))
-        self.k_ = problems[0].k
-        if self.warm_start:
-            self._solutions = solutions
-        for problem, solution in zip(problems, solutions, strict=True):
-            warn_unless_converged(solution, self.tol, f"standardise the features or lower C={problem.C:g}")
-
-
-class ATkClassifier(LinearClassifierMixin, _LinearATk):
+class ATkClassifier(LinearClassifierMixin, LinearATk):
     r"""Linear classifier that minimises the average of the k largest losses.
 
     .. math:: \min_{w, b} \; \mathrm{AT}_k\big(\ell(y_i (x_i \cdot w + b))\big) + \frac{\lVert w \rVert^2}{2 C}
@@ -172,6 +74,8 @@ class ATkClassifier(LinearClassifierMixin, _LinearATk):
     n_iter_ : int or ndarray of shape (n_classes,)
     k_ : float
         The k used, in units of sample weight.
+    k_share_ : float
+        The same as part of the total weight: a value for the parameter ``k``.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
 
@@ -198,7 +102,7 @@ class ATkClassifier(LinearClassifierMixin, _LinearATk):
 
     _task = "classification"
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **_LinearATk._parameter_constraints,
+        **LinearATk._parameter_constraints,
         "class_weight": [StrOptions({"balanced"}), dict, None],
     }
 
@@ -229,61 +133,15 @@ class ATkClassifier(LinearClassifierMixin, _LinearATk):
         self.warm_start = warm_start
         self.verbose = verbose
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ATkClassifier:
-        """Fit the model.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weight 2 is the same as the sample twice; weight 0 is the same as without it.
-
-        Returns
-        -------
-        self : ATkClassifier
-        """
-        with keeping_fitted_state(self):
-            X, y = self._validate(X, y)
-            check_classification_targets(y)
-            progress = FitProgress(self, X, y, sample_weight)
-            problems, mass = self._problems(X, y, sample_weight)
-            problems = self._settle_k(problems)
-            positives = self.classes_[-len(problems) :]
-            solve = _solver(self.solver)
-            solutions = [
-                solve(
-                    problem,
-                    tol=self.tol,
-                    max_iter=self.max_iter,
-                    start=self._start(problems, index),
-                    progress=progress.following(f"class {positives[index]!r}"),
-                )
-                for index, problem in enumerate(problems)
-            ]
-            self._publish(problems, solutions, mass, X.dtype)
-            self._warn_of_collapse(problems, solutions)
-            progress.finish()
-        return self
-
-    def _problems(self, X: Any, y: Any, sample_weight: Any) -> tuple[list[Problem], Array]:
-        """Return one problem for two classes, else one per class against the rest, and the mass of the samples."""
-        self.classes_, codes = np.unique(y, return_inverse=True)
-        mass = class_mass(self, codes, check_mass(sample_weight, y.size))
-        positives = range(1, 2) if self.classes_.size == 2 else range(self.classes_.size)
-        return [self._problem(X, np.where(codes == code, 1.0, -1.0), mass) for code in positives], mass
-
-    def _warn_of_collapse(self, problems: list[Problem], solutions: list[Solution]) -> None:
-        for problem, solution in zip(problems, solutions, strict=True):
-            at_zero = float(problem.loss(np.zeros(1), np.ones(1))[0])
-            if solution.objective < at_zero * (1.0 - 1e-14):
-                continue
-            limit = largest_collapsing_k(problem)
-            warn_of_collapse(self.k, problem.k, limit, float(problem.mass.sum()), "linear model")
+    def _publish(self, posed: Posed, solutions: list[Solution], dtype: Any) -> None:
+        self.classes_ = posed.targets.classes
+        super()._publish(posed, solutions, dtype)
+        for problem, solution in zip(posed.problems, solutions, strict=True):
+            if not beats_zero(problem, solution):
+                warn_of_collapse(self.k, problem.k, collapse_limit(problem), problem.rows.total, "linear model")
 
 
-class ATkRegressor(RegressorMixin, _LinearATk):
+class ATkRegressor(RegressorMixin, LinearATk):
     r"""Linear regressor that minimises the average of the k largest losses.
 
     .. math:: \min_{w, b} \; \mathrm{AT}_k\big(\ell(x_i \cdot w + b, y_i)\big) + \frac{\lVert w \rVert^2}{2 C}
@@ -331,6 +189,8 @@ class ATkRegressor(RegressorMixin, _LinearATk):
     n_iter_ : int
     k_ : float
         The k used, in units of sample weight.
+    k_share_ : float
+        The same as part of the total weight: a value for the parameter ``k``.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
 
@@ -376,51 +236,10 @@ class ATkRegressor(RegressorMixin, _LinearATk):
         self.warm_start = warm_start
         self.verbose = verbose
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ATkRegressor:
-        """Fit the model.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weight 2 is the same as the sample twice; weight 0 is the same as without it.
-
-        Returns
-        -------
-        self : ATkRegressor
-        """
-        with keeping_fitted_state(self):
-            X, y = self._validate(X, y, y_numeric=True)
-            progress = FitProgress(self, X, y, sample_weight)
-            problems, mass = self._problems(X, y, sample_weight)
-            problems = self._settle_k(problems)
-            solve = _solver(self.solver)
-            solution = solve(
-                problems[0],
-                tol=self.tol,
-                max_iter=self.max_iter,
-                start=self._start(problems, 0),
-                progress=progress.following("fit"),
-            )
-            self._publish(problems, [solution], mass, X.dtype)
-            self.coef_, self.intercept_ = self.coef_[0], self.intercept_[0]
-            progress.finish()
-        return self
-
-    def _problems(self, X: Any, y: Any, sample_weight: Any) -> tuple[list[Problem], Array]:
-        """Return the problem, as a list of one, and the mass of the samples."""
-        mass = check_mass(sample_weight, y.size)
-        return [self._problem(X, np.asarray(y, dtype=np.float64), mass)], mass
+    def _publish(self, posed: Posed, solutions: list[Solution], dtype: Any) -> None:
+        super()._publish(posed, solutions, dtype)
+        self.coef_, self.intercept_ = self.coef_[0], self.intercept_[0]
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Return the predictions ``x . w + b``, shape (n_samples,)."""
         return linear_scores(self, X)
-
-
-def _solver(solver: str | SGD) -> Callable[..., Solution]:
-    """Return the function that solves a problem the way asked for."""
-    if isinstance(solver, SGD):
-        return partial(solve_sgd, settings=solver)
-    return solve_linear if solver == "exact" else solve_sgd

@@ -10,9 +10,10 @@ from scipy.special import expit
 from sklearn.base import ClassifierMixin
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from atklearn.losses.individual import LogLoss
+from atklearn.problems.arrays import check_features
 
 __all__ = ["LinearClassifierMixin", "chosen_labels", "linear_scores"]
 
@@ -60,6 +61,6 @@ def chosen_labels(scores: npt.NDArray[Any], classes: npt.NDArray[Any]) -> npt.ND
 def linear_scores(estimator: Any, X: Any) -> npt.NDArray[Any]:
     """Return ``X w + b`` of a fitted estimator."""
     check_is_fitted(estimator)
-    X = validate_data(estimator, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
+    X = check_features(estimator, X)
     scores: npt.NDArray[Any] = safe_sparse_dot(X, estimator.coef_.T) + estimator.intercept_
     return scores

@@ -17,12 +17,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import validate_data
 
 from atklearn.losses.aggregate import average_top_k, resolve_k
-from atklearn.problems.design import Rows
 from atklearn.losses.individual import Array, IndividualLoss, Task, resolve_individual_loss
-from atklearn.problems.objective import InterceptKind
+from atklearn.problems.arrays import check_training
+from atklearn.problems.compiled_rows import Places
+from atklearn.problems.posing import Targets, intercept_kind
 from atklearn.solvers.stochastic.sgd import (
     AVERAGINGS,
     HEAD,
@@ -48,7 +48,7 @@ class Stream:
     clock: MassClock = field(default_factory=MassClock)
     head: list[tuple[Any, Array]] | None = field(default_factory=list)
 
-    def learn(self, X: Any, targets: Array, visits: Rows, start: Callable[[Any, Array], Descent]) -> float:
+    def learn(self, X: Any, targets: Array, visits: Places, start: Callable[[Any, Array], Descent]) -> float:
         """Make the visits for each problem (row of ``targets``); return the mean objective met on the way.
 
         The scale of the steps comes from the first ``HEAD`` visits. Until these have been made, each block starts the
@@ -110,24 +110,11 @@ class StreamingATk(BaseEstimator):
 
     def _validate(self, X: Any, y: Any, first: bool) -> tuple[Any, Any]:
         """Return X as C-ordered array or CSR, and y, both checked."""
-        X, y = validate_data(
-            self,
-            X,
-            y,
-            reset=first,
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32],
-            order="C",
-            accept_large_sparse=False,
-            y_numeric=self._task == "regression",
-        )
-        return X, y
+        return check_training(self, X, y, reset=first, y_numeric=self._task == "regression")
 
     def _descent(self, X: Any, target: Array, fraction: float) -> Descent:
         """Start a descent at the scale of some rows."""
-        kind: InterceptKind = "none"
-        if self.fit_intercept:
-            kind = "penalized" if self.penalize_intercept else "free"
+        kind = intercept_kind(self.fit_intercept, self.penalize_intercept)
         settings = SGD(self.learning_rate, self.eta0, self.power_t, self.shuffle, self.average)
         loss = resolve_individual_loss(self.loss, self._task)
         return Descent(X, target, loss, fraction, float(self.C), kind, settings)
@@ -142,8 +129,9 @@ class StreamingATk(BaseEstimator):
         mass = resolve_k(self.k, 1.0 if total is None else total)
         return mass / total if isinstance(self.k, Integral) and total is not None else float(self.k)
 
-    def _fit_rows(self, X: Any, targets: Array, mass: Array, strata: Any) -> None:
-        """Pass over the data as often as it takes, for each problem (row of ``targets``)."""
+    def _fit_rows(self, X: Any, targets: Targets, strata: Any) -> None:
+        """Pass over the data as often as it takes, for each problem."""
+        mass = targets.mass
         fraction, seed = self._fraction(float(mass.sum())), draw_seed(self.random_state)
         judged = np.zeros(mass.size, dtype=bool)
         if self.early_stopping:
@@ -152,7 +140,7 @@ class StreamingATk(BaseEstimator):
             )[1]
             judged[held_out] = True
         stream, curves = Stream(head=None), []
-        for target in targets:
+        for target in targets.values:
             orders = passes(X, target, np.where(judged, 0.0, mass), self.shuffle, seed)
             visits = next(orders)
             descent = self._descent(X[visits[:HEAD]], target[visits[:HEAD]], fraction)
@@ -169,7 +157,7 @@ class StreamingATk(BaseEstimator):
         self._publish(stream, max(len(curve) for curve in curves), X.dtype)
         self.objective_curve_ = curves[0] if len(curves) == 1 else curves
 
-    def _fit_blocks(self, blocks: Iterable[Any], rows_of: Callable[..., tuple[Any, Array, Array]]) -> None:
+    def _fit_blocks(self, blocks: Iterable[Any], rows_of: Callable[..., tuple[Any, Targets]]) -> None:
         """Pass over blocks as often as it takes, or once if they can be read only once."""
         if self.early_stopping:
             raise ValueError(
@@ -182,10 +170,10 @@ class StreamingATk(BaseEstimator):
         while True:
             cost, n_visits = 0.0, 0
             for block in blocks:
-                X, targets, mass = rows_of(*block, first=not plan.curve and n_visits == 0)
-                visits = stream.clock.visits(mass)
+                X, targets = rows_of(*block, first=not plan.curve and n_visits == 0)
+                visits = stream.clock.visits(targets.mass)
                 visits = rng.permutation(visits) if self.shuffle else visits
-                cost += visits.size * stream.learn(X, targets, visits, partial(self._descent, fraction=fraction))
+                cost += visits.size * stream.learn(X, targets.values, visits, partial(self._descent, fraction=fraction))
                 n_visits += visits.size
             if n_visits == 0:
                 raise ValueError("fit_blocks expects at least one block of rows, got none.")
@@ -194,20 +182,18 @@ class StreamingATk(BaseEstimator):
         self._publish(stream, len(plan.curve), X.dtype)
         self.objective_curve_ = plan.curve
 
-    def _learn_block(self, X: Any, targets: Array, mass: Array) -> None:
+    def _learn_block(self, X: Any, targets: Targets) -> None:
         """Go on with the stream; what was learned before stays as it is if this fails."""
         stream = deepcopy(getattr(self, "_stream", None)) or Stream()
         start = partial(self._descent, fraction=self._fraction(None))
-        stream.learn(X, targets, stream.clock.visits(mass), start)
+        stream.learn(X, targets.values, stream.clock.visits(targets.mass), start)
         self._publish(stream, 1, X.dtype)
 
     def _publish(self, stream: Stream, n_iter: int, dtype: Any) -> None:
         """Set the fitted attributes, one row or entry per problem, plain where there is one problem."""
-        coef = np.array([descent.coef for descent in stream.descents])
         thresholds = [descent.threshold for descent in stream.descents]
-        d = self.n_features_in_
-        self.coef_ = np.ascontiguousarray(coef[:, :d], dtype=dtype)
-        self.intercept_ = (coef[:, d] if self.fit_intercept else np.zeros(len(thresholds))).astype(dtype)
+        self.coef_ = np.array([descent.weights for descent in stream.descents]).astype(dtype)
+        self.intercept_ = np.array([descent.intercept for descent in stream.descents]).astype(dtype)
         self.threshold_ = thresholds[0] if len(thresholds) == 1 else np.array(thresholds)
         self.n_iter_ = n_iter
         self.t_ = stream.descents[0].n_visits
@@ -251,6 +237,5 @@ class _Plan:
 
 def _aggregate_loss(descent: Descent, X: Any, target: Array, mass: Array) -> float:
     """Return the average top-k loss of the iterate on some rows."""
-    d, z = X.shape[1], descent.coef
-    losses = descent.loss(X @ z[:d] + (z[d] if z.size > d else 0.0), target)
+    losses = descent.loss(X @ descent.weights + descent.intercept, target)
     return average_top_k(descent.rule.fraction).value(losses, mass)

@@ -1,149 +1,26 @@
-"""Kernel machines with the average top-k loss: validate, solve, publish."""
+"""Kernel machines with the average top-k loss."""
 
 from __future__ import annotations
 
-from numbers import Integral, Real
 from typing import Any, ClassVar
 
-import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, _fit_context
-from sklearn.utils import Tags
-from sklearn.utils._param_validation import Interval, Options, StrOptions
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils._param_validation import StrOptions
 
-from atklearn.losses.aggregate import resolve_k
-from atklearn.solvers.exact.collapse import warn_of_collapse
-from atklearn.estimators.fitting import check_mass, class_mass, keeping_fitted_state, warn_unless_converged
-from atklearn.problems.gram import Gram, Kernel, KernelName
-from atklearn.losses.individual import Array
-from atklearn.problems.kernel_problem import KernelProblem
 from atklearn.estimators.prediction import chosen_labels
-from atklearn.solvers.kernel.machine import KernelSolution, largest_collapsing_k, solve_kernel
+from atklearn.estimators.svm_base import KernelATk
+from atklearn.problems.gram import KernelName
+from atklearn.problems.kernel_problem import KernelProblem
+from atklearn.problems.posing import Targets, class_targets
+from atklearn.problems.solution import Solution
+from atklearn.solvers.exact.collapse import warn_of_collapse
+from atklearn.solvers.kernel.machine import kernel_collapse_limit
 
 __all__ = ["ATkSVC", "ATkSVR"]
 
 
-class _KernelATk(BaseEstimator):
-    """What the kernel machines share: parameters, validation, publication of solutions, scores."""
-
-    _two_sided: ClassVar[bool]
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "kernel": [StrOptions({"linear", "poly", "rbf", "sigmoid", "precomputed"}), callable],
-        "degree": [Interval(Integral, 0, None, closed="left")],
-        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="left")],
-        "coef0": [Interval(Real, None, None, closed="neither")],
-        "k": [Real],
-        "C": [Interval(Real, 0.0, None, closed="neither")],
-        "fit_intercept": ["boolean"],
-        "tol": [Interval(Real, 0.0, None, closed="neither")],
-        "cache_size": [Interval(Real, 0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left"), Options(Integral, {-1})],
-        "verbose": ["verbose"],
-    }
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = self.kernel == "precomputed"
-        tags.input_tags.sparse = self.kernel != "precomputed"
-        return tags
-
-    @property
-    def coef_(self) -> npt.NDArray[Any]:
-        """Weights of the features, shape (n_problems, n_features); only with ``kernel="linear"``."""
-        if self.kernel != "linear":
-            raise AttributeError(f'coef_ exists with kernel="linear" only, got kernel={self.kernel!r}.')
-        coef: npt.NDArray[Any] = np.asarray(self.dual_coef_ @ self.support_vectors_)
-        return coef
-
-    def _validate(self, X: Any, y: Any, **check: Any) -> tuple[Any, Any]:
-        """Return X as C-ordered array or CSR, and y, both checked."""
-        X, y = validate_data(self, X, y, accept_large_sparse=False, order="C", **self._input_checks(), **check)
-        if self.kernel == "precomputed" and X.shape[0] != X.shape[1]:
-            raise ValueError(
-                f'With kernel="precomputed" X is expected to be a square kernel matrix, got shape {X.shape}; '
-                "pass the kernel values between all training samples."
-            )
-        return X, y
-
-    def _input_checks(self) -> dict[str, Any]:
-        return {"accept_sparse": False if self.kernel == "precomputed" else "csr", "dtype": np.float64}
-
-    def _gram(self, X: Any, sample_weight: Array, kept: npt.NDArray[np.bool_]) -> Gram:
-        """Return the kernel matrix of the rows that have weight, and keep its gamma."""
-        self.gamma_ = _resolve_gamma(self.gamma, X, sample_weight)
-        if self.kernel == "precomputed":
-            return Gram(X if kept.all() else np.ascontiguousarray(X[np.ix_(kept, kept)]), self._kernel())
-        X = X if kept.all() else X[kept]
-        if callable(self.kernel):
-            return Gram(self._kernel()(X, X), Kernel("precomputed"))
-        return Gram(X, self._kernel())
-
-    def _kernel(self) -> Kernel:
-        return Kernel(self.kernel, {"gamma": self.gamma_, "degree": self.degree, "coef0": self.coef0})
-
-    def _solve(self, gram: Gram, target: Array, mass: Array, name: str) -> tuple[KernelProblem, KernelSolution]:
-        """State one problem on the rows of positive mass and solve it."""
-        kept = mass > 0.0
-        problem = KernelProblem(
-            gram,
-            target[kept],
-            mass[kept],
-            resolve_k(self.k, mass.sum()),
-            float(self.C),
-            two_sided=self._two_sided,
-            intercept=self.fit_intercept,
-        )
-
-        def report(n_iter: int, objective: float, gap: float) -> None:
-            print(f"{name}: LIBSVM steps {n_iter}, objective {objective:.6g}, duality gap {gap:.1e}", flush=True)
-
-        solution = solve_kernel(
-            problem,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            cache_size=self.cache_size,
-            verbose=self.verbose > 1,
-            report=report if self.verbose else None,
-        )
-        return problem, solution
-
-    def _publish(self, X: Any, solved: list[tuple[KernelProblem, KernelSolution]], mass: Array) -> None:
-        """Set the fitted attributes, one row, column or entry per problem, plain where there is one problem."""
-        kept = np.flatnonzero(mass > 0.0)
-        problems, solutions = zip(*solved, strict=True)
-        beta = np.array([solution.beta for solution in solutions])
-        support = np.flatnonzero(beta.any(axis=0))
-        weights = np.zeros((mass.size, len(solutions)))
-        weights[kept] = np.array([solution.sample_weights for solution in solutions]).T
-        single = len(solutions) == 1
-        self.support_ = kept[support]
-        self.support_vectors_ = np.empty((0, 0)) if self.kernel == "precomputed" else X[self.support_]
-        self.dual_coef_ = np.ascontiguousarray(beta[:, support])
-        self.intercept_ = np.array([solution.intercept for solution in solutions])
-        self.sample_weights_ = weights[:, 0] if single else weights
-        for name in ("threshold", "dual_gap", "objective", "n_iter"):
-            values = [getattr(solution, name) for solution in solutions]
-            setattr(self, f"{name}_", values[0] if single else np.array(values))
-        self.k_ = problems[0].k
-        for solution in solutions:
-            warn_unless_converged(solution, self.tol, f"standardise the features or lower C={self.C:g}")
-
-    def _scores(self, X: Any) -> npt.NDArray[Any]:
-        """Return ``f(x) + b``, shape (n_samples, n_problems)."""
-        check_is_fitted(self)
-        X = validate_data(self, X, reset=False, **self._input_checks())
-        if self.kernel == "precomputed":
-            scores: npt.NDArray[Any] = X[:, self.support_] @ self.dual_coef_.T
-        else:
-            scores = self._kernel().product(X, self.support_vectors_, self.dual_coef_.T)
-        scores += self.intercept_
-        return scores
-
-
-class ATkSVC(ClassifierMixin, _KernelATk):
+class ATkSVC(ClassifierMixin, KernelATk):
     r"""Support vector classifier that minimises the average of the k largest hinge losses.
 
     .. math:: \min_{f, b} \; \mathrm{AT}_k\big([1 - y_i (f(x_i) + b)]_+\big) + \frac{\lVert f \rVert_K^2}{2 C}
@@ -210,6 +87,8 @@ class ATkSVC(ClassifierMixin, _KernelATk):
         LIBSVM's iterations.
     k_ : float
         The k used, in units of sample weight.
+    k_share_ : float
+        The same as part of the total weight: a value for the parameter ``k``.
     gamma_ : float
         The gamma used.
     n_features_in_ : int
@@ -237,7 +116,7 @@ class ATkSVC(ClassifierMixin, _KernelATk):
 
     _two_sided = False
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **_KernelATk._parameter_constraints,
+        **KernelATk._parameter_constraints,
         "class_weight": [StrOptions({"balanced"}), dict, None],
     }
 
@@ -270,37 +149,16 @@ class ATkSVC(ClassifierMixin, _KernelATk):
         self.max_iter = max_iter
         self.verbose = verbose
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ATkSVC:
-        """Fit the model.
+    def _targets(self, y: Any, sample_weight: Any) -> Targets:
+        return class_targets(y, sample_weight, self.class_weight, type(self).__name__)
 
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features) or (n_samples, n_samples)
-            The latter with ``kernel="precomputed"``.
-        y : array-like of shape (n_samples,)
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weight 2 is the same as the sample twice; weight 0 is the same as without it.
-
-        Returns
-        -------
-        self : ATkSVC
-        """
-        with keeping_fitted_state(self):
-            X, y = self._validate(X, y)
-            check_classification_targets(y)
-            self.classes_, codes = np.unique(y, return_inverse=True)
-            weight = check_mass(sample_weight, y.size)
-            mass = class_mass(self, codes, weight)
-            gram = self._gram(X, weight, mass > 0.0)
-            positives = range(1, 2) if self.classes_.size == 2 else range(self.classes_.size)
-            solved = [
-                self._solve(gram, np.where(codes == code, 1.0, -1.0), mass, f"class {self.classes_[code]}")
-                for code in positives
-            ]
-            self._publish(X, solved, mass)
-            self._warn_of_collapse(solved)
-        return self
+    def _publish(self, X: Any, targets: Targets, problems: list[KernelProblem], solutions: list[Solution]) -> None:
+        self.classes_ = targets.classes
+        super()._publish(X, targets, problems, solutions)
+        for problem, solution in zip(problems, solutions, strict=True):
+            if not solution.coef.any() and solution.intercept == 0.0:
+                limit = kernel_collapse_limit(problem)
+                warn_of_collapse(self.k, problem.k, limit, targets.total, "function of this kernel")
 
     def decision_function(self, X: Any) -> npt.NDArray[Any]:
         """Return the scores ``f(x) + b``, shape (n_samples,) for two classes, else (n_samples, n_classes)."""
@@ -311,15 +169,8 @@ class ATkSVC(ClassifierMixin, _KernelATk):
         """Return the predicted class labels, shape (n_samples,)."""
         return chosen_labels(self.decision_function(X), self.classes_)
 
-    def _warn_of_collapse(self, solved: list[tuple[KernelProblem, KernelSolution]]) -> None:
-        for problem, solution in solved:
-            if solution.beta.any() or solution.intercept != 0.0:
-                continue
-            limit = largest_collapsing_k(problem)
-            warn_of_collapse(self.k, problem.k, limit, float(problem.mass.sum()), "function of this kernel")
 
-
-class ATkSVR(RegressorMixin, _KernelATk):
+class ATkSVR(RegressorMixin, KernelATk):
     r"""Support vector regressor that minimises the average of the k largest absolute errors.
 
     .. math:: \min_{f, b} \; \mathrm{AT}_k\big(|y_i - f(x_i) - b|\big) + \frac{\lVert f \rVert_K^2}{2 C}
@@ -379,6 +230,8 @@ class ATkSVR(RegressorMixin, _KernelATk):
         LIBSVM's iterations.
     k_ : float
         The k used, in units of sample weight.
+    k_share_ : float
+        The same as part of the total weight: a value for the parameter ``k``.
     gamma_ : float
         The gamma used.
     n_features_in_ : int
@@ -427,45 +280,6 @@ class ATkSVR(RegressorMixin, _KernelATk):
         self.max_iter = max_iter
         self.verbose = verbose
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ATkSVR:
-        """Fit the model.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features) or (n_samples, n_samples)
-            The latter with ``kernel="precomputed"``.
-        y : array-like of shape (n_samples,)
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weight 2 is the same as the sample twice; weight 0 is the same as without it.
-
-        Returns
-        -------
-        self : ATkSVR
-        """
-        with keeping_fitted_state(self):
-            X, y = self._validate(X, y, y_numeric=True)
-            mass = check_mass(sample_weight, y.size)
-            gram = self._gram(X, mass, mass > 0.0)
-            self._publish(X, [self._solve(gram, np.asarray(y, dtype=np.float64), mass, "fit")], mass)
-        return self
-
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Return the predictions ``f(x) + b``, shape (n_samples,)."""
         return self._scores(X)[:, 0]
-
-
-def _resolve_gamma(gamma: str | float, X: Any, sample_weight: Array) -> float:
-    """Turn "scale" and "auto" into numbers; the variance counts weights, so that repeating samples agrees."""
-    if gamma == "auto":
-        return 1.0 / float(X.shape[1])
-    if gamma != "scale":
-        return float(gamma)
-    if sp.issparse(X):
-        centre = np.average(np.asarray(X.mean(axis=1)).ravel(), weights=sample_weight)
-        squares = np.average(np.asarray(X.multiply(X).mean(axis=1)).ravel(), weights=sample_weight)
-        variance = squares - centre**2
-    else:
-        centre = np.average(X.mean(axis=1), weights=sample_weight)
-        variance = np.average(((X - centre) ** 2).mean(axis=1), weights=sample_weight)
-    return 1.0 / float(X.shape[1] * variance) if variance > 0.0 else 1.0

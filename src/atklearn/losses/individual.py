@@ -19,6 +19,7 @@ Keeping the kink out of ``s`` lets the solver treat it exactly, together with th
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from enum import StrEnum
 from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
@@ -26,7 +27,6 @@ import numpy.typing as npt
 
 Array: TypeAlias = npt.NDArray[np.float64]
 Task: TypeAlias = Literal["classification", "regression"]
-Kink: TypeAlias = Literal["none", "positive_part", "absolute"]
 
 __all__ = [
     "INDIVIDUAL_LOSSES",
@@ -34,11 +34,38 @@ __all__ = [
     "Hinge",
     "Huber",
     "IndividualLoss",
+    "Kink",
     "LogLoss",
     "SquaredError",
     "SquaredHinge",
     "resolve_individual_loss",
+    "task_of",
 ]
+
+
+class Kink(StrEnum):
+    """How a loss follows from its smooth part ``s``: the table of this module, as code."""
+
+    NONE = "none"
+    POSITIVE_PART = "positive_part"
+    ABSOLUTE = "absolute"
+
+    @property
+    def is_two_sided(self) -> bool:
+        """Whether a sample can be in the top k on either side: the loss is ``|s|``."""
+        return self is Kink.ABSOLUTE
+
+    def loss(self, s: Array) -> Array:
+        """Return the losses from their smooth parts."""
+        if self is Kink.ABSOLUTE:
+            return np.abs(s)
+        return np.maximum(s, 0.0) if self is Kink.POSITIVE_PART else s
+
+    def slope(self, s: Array, slope: Array) -> Array:
+        """Return slopes of the losses from those of their smooth parts."""
+        if self is Kink.NONE:
+            return slope
+        return np.where(s > 0.0, slope, -slope if self is Kink.ABSOLUTE else 0.0)
 
 
 class IndividualLoss(ABC):
@@ -62,7 +89,7 @@ class IndividualLoss(ABC):
     """
 
     task: ClassVar[Task]
-    kink: ClassVar[Kink] = "none"
+    kink: ClassVar[Kink | str] = Kink.NONE
     # True if the curvature never changes: then one exact Newton step solves the average loss.
     quadratic: ClassVar[bool] = False
 
@@ -72,12 +99,18 @@ class IndividualLoss(ABC):
 
     def __call__(self, prediction: Array, target: Array) -> Array:
         """Return the losses ``l(prediction, target)``, shape (n,)."""
-        s = self.expand(prediction, target)[0]
-        if self.kink == "positive_part":
-            return np.maximum(s, 0.0)
-        if self.kink == "absolute":
-            return np.abs(s)
-        return s
+        return Kink(self.kink).loss(self.expand(prediction, target)[0])
+
+    @property
+    def at_zero(self) -> float:
+        """The loss of a classifier that says nothing: of the prediction 0, the larger if it depends on the label.
+
+        Examples
+        --------
+        >>> Hinge().at_zero
+        1.0
+        """
+        return float(self(np.zeros(2), np.array([-1.0, 1.0])).max())
 
     def __repr__(self) -> str:
         values = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
@@ -117,7 +150,7 @@ class Hinge(IndividualLoss):
     """
 
     task = "classification"
-    kink = "positive_part"
+    kink = Kink.POSITIVE_PART
 
     def expand(self, prediction: Array, target: Array) -> tuple[Array, Array, Array]:
         return 1.0 - target * prediction, -target, np.zeros_like(target)
@@ -169,7 +202,7 @@ class AbsoluteError(IndividualLoss):
     """
 
     task = "regression"
-    kink = "absolute"
+    kink = Kink.ABSOLUTE
 
     def expand(self, prediction: Array, target: Array) -> tuple[Array, Array, Array]:
         error = target - prediction
@@ -215,6 +248,21 @@ INDIVIDUAL_LOSSES: dict[str, type[IndividualLoss]] = {
     "absolute_error": AbsoluteError,
     "huber": Huber,
 }
+
+
+def task_of(loss: str | IndividualLoss) -> Task:
+    """Return the task a loss, or the name of one, belongs to.
+
+    Examples
+    --------
+    >>> task_of("huber")
+    'regression'
+    """
+    if isinstance(loss, IndividualLoss):
+        return loss.task
+    if loss not in INDIVIDUAL_LOSSES:
+        raise ValueError(f"loss is expected to be one of {list(INDIVIDUAL_LOSSES)} or an IndividualLoss, got {loss!r}.")
+    return INDIVIDUAL_LOSSES[loss].task
 
 
 def resolve_individual_loss(loss: str | IndividualLoss, task: Task) -> IndividualLoss:

@@ -14,8 +14,8 @@ import scipy.sparse as sp
 from sklearn.utils import gen_batches
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
-from atklearn.problems.design import Rows
 from atklearn.losses.individual import Array
+from atklearn.problems.compiled_rows import Places
 
 __all__ = ["Gram", "Kernel", "KernelName"]
 
@@ -87,11 +87,11 @@ class Gram:
         """Whether the matrix exists already."""
         return self.kernel.name == "precomputed"
 
-    def take(self, rows: Rows) -> Gram:
+    def take(self, rows: Places) -> Gram:
         """Return the kernel matrix of some of the samples."""
         return Gram(self.X[np.ix_(rows, rows)] if self.is_stored else self.X[rows], self.kernel)
 
-    def block(self, rows: Rows) -> Array:
+    def block(self, rows: Places) -> Array:
         """Return the kernel values among the given rows."""
         part = self.take(rows).X
         return part if self.is_stored else self.kernel(part, part)

@@ -20,34 +20,21 @@ semidefinite. (For an indefinite one, such as "sigmoid", it measures how far the
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numba
 import numpy as np
 
 from atklearn.losses.aggregate import ranked_loss
-from atklearn.problems.design import Rows
+from atklearn.losses.individual import Array, Kink
+from atklearn.problems.compiled_rows import Places
 from atklearn.problems.gram import Gram
-from atklearn.losses.individual import Array
-from atklearn.problems.objective import bound_and_slack
+from atklearn.problems.passes import bound_and_slack
+from atklearn.problems.solution import Certificate
 
-__all__ = ["KernelCertificate", "KernelProblem"]
+__all__ = ["KernelProblem"]
 
 # Slopes are sums of sample weights over k: what is below this is rounding.
 _FLAT = 1e-12
-
-
-@dataclass(frozen=True)
-class KernelCertificate:
-    """A feasible ``beta``, its best intercept, and the primal value with its certified distance from the optimum."""
-
-    beta: Array
-    residual: Array
-    intercept: float
-    objective: float
-    penalty: float
-    threshold: float
-    gap: float
 
 
 class KernelProblem:
@@ -87,7 +74,7 @@ class KernelProblem:
         """Number of samples."""
         return self.gram.n_rows
 
-    def take(self, rows: Rows) -> KernelProblem:
+    def take(self, rows: Places) -> KernelProblem:
         """Return the problem on some of the rows, with k in proportion to their mass."""
         mass = self.mass[rows]
         k = self.k * float(mass.sum() / self.mass.sum())
@@ -101,7 +88,7 @@ class KernelProblem:
 
     def losses(self, residual: Array) -> Array:
         """Return the losses from ``y - f - b``."""
-        return np.abs(residual) if self.two_sided else np.maximum(self.y * residual, 0.0)
+        return (Kink.ABSOLUTE if self.two_sided else Kink.POSITIVE_PART).loss(self.margin(residual))
 
     def feasible(self, beta: Array) -> Array:
         """Return ``beta`` if it satisfies the constraints up to rounding, else a point near it that does."""
@@ -116,7 +103,7 @@ class KernelProblem:
         total = float(np.abs(beta).sum())
         return beta * (self.C / total) if total > self.C + rounding else beta
 
-    def certify(self, beta: Array, residual: Array | None = None) -> KernelCertificate:
+    def certify(self, beta: Array, residual: Array | None = None) -> Certificate:
         """Evaluate the objective at a feasible ``beta`` and bound its distance from the optimum.
 
         ``residual`` is ``y - K beta`` where it is known already.
@@ -129,7 +116,16 @@ class KernelProblem:
         density = beta / self.cap if self.two_sided else np.abs(beta) / self.cap
         value, gap = bound_and_slack(self.margin(shifted), density, self.mass / self.k, threshold, self.two_sided)
         penalty = float(beta @ (self.y - residual)) / (2.0 * self.C)
-        return KernelCertificate(beta, residual, b, float(value) + penalty, penalty, threshold, max(float(gap), 0.0))
+        return Certificate(beta, b, density, threshold, float(value) + penalty, max(float(gap), 0.0))
+
+    def zero(self, certificate: Certificate) -> Certificate:
+        """Return the zero classifier with what a certificate proves about the optimum, whatever its coefficients."""
+        gap = max(1.0 - certificate.lower_bound, 0.0)
+        return Certificate(np.zeros(self.n_rows), 0.0, certificate.density, 1.0, 1.0, gap)
+
+    def sample_weights(self, certificate: Certificate) -> Array:
+        """Return the worst-case weights of the samples, shape (n_rows,)."""
+        return self.mass / self.k * np.abs(certificate.density)
 
     def best_intercept(self, residual: Array) -> float:
         """Return the b that minimises AT_k for given ``y - f``, the middle where a whole interval does.

@@ -1,13 +1,14 @@
-"""What every solver returns."""
+"""What every solver returns, and what proves it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Any
 
 from atklearn.losses.individual import Array
 
-__all__ = ["Solution", "StopReason"]
+__all__ = ["Certificate", "Solution", "StopReason"]
 
 
 class StopReason(StrEnum):
@@ -20,36 +21,71 @@ class StopReason(StrEnum):
 
 
 @dataclass(frozen=True)
-class Solution:
-    """A linear model with the proof of how good it is.
+class Certificate:
+    """Coefficients, their exact objective, and a proof of how far it can be from the optimum.
 
     Attributes
     ----------
-    coef : ndarray of shape (n_columns,)
-        The weights, the intercept last if the design has one.
+    coef : ndarray
+        What the objective is minimised over: one entry per column for linear models, one dual coefficient per row for
+        kernel machines.
+    intercept : float
+        Where it is not an entry of ``coef``, else 0.
+    density : object
+        Sample weights over their caps ``mass / k``, in [0, 1], signed for two-sided losses: what proves the bound.
     threshold : float
         The k-th largest loss, the paper's lambda.
-    sample_weights : ndarray of shape (n_rows,)
-        Worst-case weights of the samples: a point of the capped simplex ``0 <= q <= mass / k``, ``sum(q) <= 1``.
-    density : ndarray of shape (n_rows,)
-        ``sample_weights`` over their caps, signed for two-sided losses: where a warm start begins.
     objective : float
-        The primal value ``AT_k + |w|^2 / (2 C)``.
+        The primal value ``AT_k + |w|^2 / (2 C)`` at ``coef``.
     dual_gap : float
         ``objective`` minus a certified lower bound of the optimum.
-    smoothing : float
-        The smoothing the solver ended with: where a warm start begins.
-    n_iter : int
-        Newton steps or passes over the data taken.
-    stop_reason : StopReason
     """
 
     coef: Array
+    intercept: float
+    density: Any
     threshold: float
-    sample_weights: Array
-    density: Array
     objective: float
     dual_gap: float
-    smoothing: float
+
+    def reaches(self, tol: float) -> bool:
+        """Whether the gap is at most ``tol`` times the objective."""
+        return self.dual_gap <= tol * self.objective
+
+    @property
+    def lower_bound(self) -> float:
+        """What no coefficients can go below."""
+        return self.objective - self.dual_gap
+
+
+@dataclass(frozen=True)
+class Solution(Certificate):
+    """The answer of a solver: a certificate, and how it was come by.
+
+    Attributes
+    ----------
+    n_iter : int
+        Newton steps, passes over the data, or LIBSVM's iterations.
+    stop_reason : StopReason
+    smoothing : float
+        The smoothing the exact solver ended with: where a warm start begins.
+    """
+
     n_iter: int
     stop_reason: StopReason
+    smoothing: float = 0.0
+
+    @classmethod
+    def of(
+        cls, certificate: Certificate, *, tol: float, n_iter: int, otherwise: StopReason, smoothing: float = 0.0
+    ) -> Solution:
+        """Return a certificate as a solution: converged if it reaches the tolerance, ``otherwise`` if not."""
+        reason = StopReason.CONVERGED if certificate.reaches(tol) else otherwise
+        proved = {name: getattr(certificate, name) for name in Certificate.__dataclass_fields__}
+        return cls(**proved, n_iter=n_iter, stop_reason=reason, smoothing=smoothing)
+
+    def proved_by(self, certificate: Certificate, tol: float) -> Solution:
+        """Return this solution with other coefficients and their certificate."""
+        otherwise = StopReason.STALLED if self.stop_reason is StopReason.CONVERGED else self.stop_reason
+        solution = Solution.of(certificate, tol=tol, n_iter=self.n_iter, otherwise=otherwise)
+        return replace(solution, smoothing=self.smoothing)

@@ -6,22 +6,20 @@ the average loss: it moves to a smaller k only as far as the scores ask for it b
 
 from __future__ import annotations
 
-from functools import partial
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.model_selection import RepeatedKFold, RepeatedStratifiedKFold
 
-from atklearn.solvers.exact.collapse import largest_collapsing_k
-from atklearn.problems.design import Rows
 from atklearn.losses.individual import Array
-from atklearn.problems.objective import Problem
-from atklearn.solvers.exact.grid import solve_path
+from atklearn.problems.posing import Posing
+from atklearn.selection.folds import Fold, accuracy, negative_squared_error
+from atklearn.solvers.exact.collapse import collapse_share
 
 __all__ = [
     "auto_k",
-    "calibration_share",
     "choose_best",
     "choose_within_error",
     "corrected_standard_error",
@@ -41,14 +39,8 @@ _REPEATS = (5, 2)
 # Of the cheap choice of k alone.
 _AUTO_FOLDS = 5
 _AUTO_KS = 8
-_AUTO_TOL = 1e-3
 _AUTO_ERRORS = 1.5  # few folds know their own spread but roughly
 _AUTO_REPEATS = 2
-
-
-def calibration_share(problems: list[Problem]) -> float:
-    """Return the fraction k/n at or below which a classifier collapses; with several, the largest of theirs."""
-    return max(largest_collapsing_k(problem) / float(problem.mass.sum()) for problem in problems)
 
 
 def default_ks(n_ks: int, bound: float | None) -> Array:
@@ -130,49 +122,36 @@ def corrected_standard_error(differences: Array, test_to_train: float) -> Array:
     return np.asarray(deviation * np.sqrt(1.0 / n + test_to_train))
 
 
-def auto_k(problems: list[Problem]) -> float:
-    """Return the fraction k/n for given data, loss and C: cross-validation, twice 5-fold, over k alone.
+def auto_k(posing: Posing, X: Any, y: Any, sample_weight: Any, C: float) -> float:
+    """Return the share k/n for given data, loss and C: cross-validation, twice 5-fold, over k alone.
 
     The grid is that of :func:`default_ks`, the rule :func:`choose_within_error` at 1.5 standard errors, the
-    score the accuracy or the negative mean squared error, both weighted by the mass of the samples.
+    score the accuracy or the negative mean squared error, both weighted by the sample weights.
 
     Parameters
     ----------
-    problems : list of Problem
-        One for a regression or two classes, else one per class against the rest, on the same rows.
+    posing : Posing
+    X, y, sample_weight : array-like
+        Checked.
+    C : float
     """
-    classification = problems[0].loss.task == "classification"
-    ks = default_ks(_AUTO_KS, calibration_share(problems) if classification else None)
-    targets = np.array([problem.y for problem in problems])
-    codes = (targets[0] > 0.0).astype(int) if len(targets) == 1 else targets.argmax(axis=0)
-    rarest = int(np.bincount(codes).min()) if classification else targets.shape[1]
-    folds = min(_AUTO_FOLDS, rarest)
+    posed = posing.on(X, y, sample_weight)
+    kept = np.flatnonzero(posed.targets.kept)  # a sample without mass takes no place in a fold
+    X, y, mass = X[kept], y[kept], posed.targets.mass[kept]
+    codes = np.zeros(kept.size, dtype=int)
+    if posing.is_classification:
+        y = codes = np.unique(y, return_inverse=True)[1]
+    ks = default_ks(_AUTO_KS, collapse_share(posed.problems) if posing.is_classification else None)
+    folds = min(_AUTO_FOLDS, int(np.bincount(codes).min()))
     if folds < 2:  # a class, or the data, of a single sample: nothing to validate with
         return 1.0
-    splitter = (RepeatedStratifiedKFold if classification else RepeatedKFold)(
+    splitter = (RepeatedStratifiedKFold if posing.is_classification else RepeatedKFold)(
         n_splits=folds, n_repeats=_AUTO_REPEATS, random_state=0
     )
-    scores = [_fold_scores(problems, ks, train, test) for train, test in splitter.split(codes, codes)]
-    chosen, _ = choose_within_error(np.array(scores)[:, :, None], 1.0 / (folds - 1), _AUTO_ERRORS)
+    # the mass holds the class weights already
+    judge = accuracy if posing.is_classification else negative_squared_error
+    scores = np.empty((folds * _AUTO_REPEATS, ks.size, 1))
+    for out, split in zip(scores, splitter.split(codes, codes), strict=True):
+        Fold(replace(posing, class_weight=None), X, y, mass, split, ks, [C]).fill(out, judge)
+    chosen, _ = choose_within_error(scores, 1.0 / (folds - 1), _AUTO_ERRORS)
     return float(ks[chosen])
-
-
-def _fold_scores(problems: list[Problem], ks: Array, train: Rows, test: Rows) -> Array:
-    """Return the score on the test rows of the fits on the train rows, one per k."""
-    predictions = np.empty((len(ks), len(problems), test.size))
-    for index, problem in enumerate(problems):
-        part = problem.take(train, 1.0)
-        amounts = ks * float(part.mass.sum())
-        rows = problem.design.take(test)
-        limit = partial(largest_collapsing_k, part)
-        for i, _, solution in solve_path(part, amounts, [problem.C], tol=_AUTO_TOL, collapsing_k=limit):
-            predictions[i, index] = rows.predict(solution.coef)
-    mass = problems[0].mass[test]
-    target = np.array([problem.y[test] for problem in problems])
-    if problems[0].loss.task == "regression":
-        cost = (predictions[:, 0] - target[0]) ** 2
-    elif len(problems) == 1:
-        cost = 1.0 * ((predictions[:, 0] > 0.0) != (target[0] > 0.0))
-    else:
-        cost = 1.0 * (predictions.argmax(axis=1) != target.argmax(axis=0))
-    return np.asarray(-(cost @ mass) / mass.sum())

@@ -97,7 +97,7 @@ class KCurveDisplay:
         return cls.from_cv_results(
             estimator.cv_results_,
             ax=ax,
-            chosen_k=getattr(estimator, "k_", None),
+            chosen_k=getattr(estimator, "k_share_", None),
             calibration_bound=getattr(estimator, "calibration_bound_", None),
             n_samples=getattr(estimator, "n_samples_", None),
             score_name=name,

@@ -1,25 +1,20 @@
-"""One fold of a cross-validation over k and C: fit the grid on one part, score it on the other."""
+"""A grid of k and C on a part of the data: the one place that fits it on some rows to be judged on others."""
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 
-from atklearn.solvers.exact.collapse import largest_collapsing_k
 from atklearn.losses.individual import Array
-from atklearn.estimators.linear import ATkClassifier, ATkRegressor
-from atklearn.problems.solution import Solution
-from atklearn.solvers.exact.grid import solve_path
+from atklearn.problems.posing import Coefficients, Posing
+from atklearn.selection.paths import ATkPath, grid_cells, solve_path
 
-__all__ = ["Fold", "Split", "cv_results"]
+__all__ = ["GRID_TOL", "Fold", "Split", "accuracy", "cv_results", "negative_squared_error"]
 
 Split: TypeAlias = tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]
 
@@ -29,69 +24,65 @@ GRID_TOL = 1e-3
 
 @dataclass(frozen=True)
 class Fold:
-    """A task that can be sent to another process.
+    """A grid of fits on one part of the rows, to be judged on another; it can be sent to another process.
 
     Attributes
     ----------
-    template : ATkClassifier or ATkRegressor
-        With all parameters but k and C as they shall be.
+    posing : Posing
     X, y, sample_weight : array-like
         Of all samples.
     split : tuple of ndarrays
-        The rows to fit and the rows to score.
-    ks, Cs : ndarray
-        The grid, k as fractions.
-    scorer : callable
+        The rows to fit and the rows to judge on.
+    ks, Cs : sequence of float
+        The grid; k as counts or shares.
+    tol, max_iter : float, int
+        Of every fit.
     """
 
-    template: ATkClassifier | ATkRegressor
+    posing: Posing
     X: Any
     y: Any
     sample_weight: Array | None
     split: Split
-    ks: Array
-    Cs: Array
-    scorer: Callable[..., float]
+    ks: Sequence[float] | Array
+    Cs: Sequence[float] | Array
+    tol: float = GRID_TOL
+    max_iter: int = 1000
 
-    def fill(self, out: Array) -> Array:
+    def part(self, which: int) -> tuple[Any, Any, Array | None]:
+        """Return X, y and sample weights of the rows to fit (0) or to judge on (1)."""
+        rows = self.split[which]
+        weight = None if self.sample_weight is None else self.sample_weight[rows]
+        return _safe_indexing(self.X, rows), self.y[rows], weight
+
+    def path(self) -> ATkPath:
+        """Fit all cells."""
+        return solve_path(self.posing.on(*self.part(0)), self.ks, self.Cs, self.tol, self.max_iter)
+
+    def cells(self) -> Iterator[tuple[int, int, Coefficients]]:
+        """Fit cell by cell; yield its place in the grid and its models."""
+        posed = self.posing.on(*self.part(0))
+        for i, j, solutions in grid_cells(posed, self.ks, self.Cs, self.tol, self.max_iter):
+            yield i, j, posed.coefficients(solutions)
+
+    def fill(self, out: Array, judge: Callable[[Coefficients, Any, Any, Array | None], float]) -> Array:
         """Write the score of every cell into ``out``, shape (n_ks, n_Cs), as soon as it is known; return it."""
-        train, test = self.split
-        model = clone(self.template)
-        weight = None if self.sample_weight is None else self.sample_weight[train]
-        X_train = _safe_indexing(self.X, train)
-        problems, mass = model._problems(X_train, self.y[train], weight)
-        model.n_features_in_ = self.X.shape[1]
-        X_test, y_test = _safe_indexing(self.X, test), self.y[test]
-        weighted = {}
-        if self.sample_weight is not None and _takes_weight(self.scorer):
-            weighted = {"sample_weight": self.sample_weight[test]}
-        ks = self.ks * float(mass.sum())
-        limits = {"tol": GRID_TOL, "max_iter": model.max_iter}
-        paths = [
-            solve_path(problem, ks, self.Cs, **limits, collapsing_k=partial(largest_collapsing_k, problem))
-            for problem in problems
-        ]
-        for cells in zip(*paths, strict=True):
-            i, j, _ = cells[0]
-            _publish(model, [solution for _, _, solution in cells])
-            out[i, j] = self.scorer(model, X_test, y_test, **weighted)
+        unseen = self.part(1)
+        for i, j, models in self.cells():
+            out[i, j] = judge(models, *unseen)
         return out
 
 
-def _publish(model: ATkClassifier | ATkRegressor, solutions: list[Solution]) -> None:
-    """Give the model the coefficients of a cell."""
-    d = model.n_features_in_
-    coef = np.array([solution.coef for solution in solutions])
-    weights, intercept = coef[:, :d], coef[:, d] if model.fit_intercept else np.zeros(len(coef))
-    single = isinstance(model, ATkRegressor)
-    model.coef_, model.intercept_ = (weights[0], intercept[0]) if single else (weights, intercept)
+def accuracy(models: Coefficients, X: Any, y: Any, sample_weight: Array | None) -> float:
+    """Judge classifiers of the codes 0, 1, ... by the part of the mass they get right."""
+    decision = models.decision(X)
+    codes = (decision[0] > 0.0).astype(int) if len(decision) == 1 else decision.argmax(axis=0)
+    return float(np.average(codes == y, weights=sample_weight))
 
 
-def _takes_weight(scorer: Any) -> bool:
-    """Return whether a scorer, or the metric it wraps, knows sample weights."""
-    if type(scorer).__name__ == "_PassthroughScorer":  # scikit-learn's stand-in for the estimator's own score
-        return True
-    return "sample_weight" in inspect.signature(getattr(scorer, "_score_func", scorer)).parameters
+def negative_squared_error(models: Coefficients, X: Any, y: Any, sample_weight: Array | None) -> float:
+    """Judge a regression by its mean squared error."""
+    return -float(np.average((models.decision(X)[0] - y) ** 2, weights=sample_weight))
 
 
 def cv_results(scores: Array, ks: Array, Cs: Array) -> dict[str, Any]:

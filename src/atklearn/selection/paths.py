@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.exceptions import ConvergenceWarning
 
 from atklearn.losses.aggregate import resolve_k
-from atklearn.solvers.exact.collapse import largest_collapsing_k
-from atklearn.losses.individual import INDIVIDUAL_LOSSES, Array, IndividualLoss
-from atklearn.estimators.linear import ATkClassifier, ATkRegressor
+from atklearn.losses.individual import Array, IndividualLoss, resolve_individual_loss, task_of
+from atklearn.problems.arrays import check_training
 from atklearn.problems.objective import Problem
-from atklearn.problems.solution import Solution
-from atklearn.solvers.exact.grid import solve_path
+from atklearn.problems.posing import Posed, Posing, intercept_kind
+from atklearn.problems.solution import Solution, StopReason
+from atklearn.solvers.exact.grid import solve_grid
 from atklearn.solvers.stochastic.sgd import SGD, solve_sgd
 
-__all__ = ["ATkPath", "atk_path", "solve_grid"]
+__all__ = ["ATkPath", "atk_path", "grid_cells", "solve_path"]
+
+# From a problem, ks in mass, Cs, tol and max_iter to ``(i, j, solution at ks[i] and Cs[j])``, cell by cell.
+GridSolver: TypeAlias = Callable[..., Iterator[tuple[int, int, Solution]]]
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,9 @@ class ATkPath:
     thresholds : ndarray of shape (n_ks, n_Cs, n_problems)
         The k-th largest loss of each fit.
     n_iters : ndarray of shape (n_ks, n_Cs, n_problems)
-        Newton steps of each fit.
+        Newton steps of each fit, or passes over the data.
+    stop_reasons : ndarray of StopReason of shape (n_ks, n_Cs, n_problems)
+        Why the solver stopped in each cell.
     """
 
     ks: Array
@@ -57,8 +63,9 @@ class ATkPath:
     dual_gaps: Array
     thresholds: Array
     n_iters: npt.NDArray[np.intp]
+    stop_reasons: npt.NDArray[np.object_]
 
-    def scores(self, X: Any) -> Array:
+    def decision(self, X: Any) -> Array:
         """Return ``X w + b`` of every fit, shape (n_ks, n_Cs, n_problems, n_samples)."""
         flat = np.asarray(X @ self.coefs.reshape(-1, self.coefs.shape[-1]).T).T
         return flat.reshape(*self.intercepts.shape, -1) + self.intercepts[..., None]
@@ -116,68 +123,87 @@ def atk_path(
     >>> path.coefs.shape, bool((path.dual_gaps <= 1e-3 * path.objectives).all())
     ((3, 2, 1, 30), True)
     """
-    task = loss.task if isinstance(loss, IndividualLoss) else getattr(INDIVIDUAL_LOSSES.get(loss), "task", None)
+    task = task_of(loss)
     if task == "regression" and class_weight is not None:
         raise ValueError(
             f"class_weight is for classification, got {class_weight!r} with loss {loss!r}; use sample_weight."
         )
-    options: dict[str, Any] = {"fit_intercept": fit_intercept, "penalize_intercept": penalize_intercept}
-    estimator: ATkClassifier | ATkRegressor
-    if task == "regression":
-        estimator = ATkRegressor(loss, k=1.0, **options)
-        X, y = estimator._validate(X, y, y_numeric=True)
-    else:
-        estimator = ATkClassifier(loss, k=1.0, class_weight=class_weight, **options)
-        X, y = estimator._validate(X, y)
-        check_classification_targets(y)
-    problems, mass = estimator._problems(X, y, sample_weight)
-    masses = [resolve_k(k, float(mass.sum())) for k in ks]
-    return solve_grid(problems, masses, Cs, tol, max_iter, getattr(estimator, "classes_", None), solver)
+    individual = resolve_individual_loss(loss, task)
+    X, y = check_training(None, X, y, y_numeric=task == "regression")
+    posing = Posing(individual, intercept_kind(fit_intercept, penalize_intercept), class_weight, "atk_path")
+    return solve_path(posing.on(X, y, sample_weight), ks, Cs, tol, max_iter, solver)
 
 
-def solve_grid(
-    problems: list[Problem],
-    ks: Sequence[float],
-    Cs: Sequence[float],
+def grid_cells(
+    posed: Posed,
+    ks: Sequence[float] | Array,
+    Cs: Sequence[float] | Array,
     tol: float,
     max_iter: int,
-    classes: npt.NDArray[Any] | None,
     solver: str | SGD = "exact",
-) -> ATkPath:
-    """Solve every problem on the grid; ``ks`` in units of mass."""
+) -> Iterator[tuple[int, int, list[Solution]]]:
+    """Yield ``(i, j, solutions of all problems at ks[i] and Cs[j])``; k as counts or shares."""
     if len(ks) == 0 or len(Cs) == 0 or min(Cs) <= 0.0:
         raise ValueError(f"Grids are expected to be non-empty, with every C > 0, got ks={ks!r}, Cs={Cs!r}.")
-    if not isinstance(solver, SGD) and solver not in ("exact", "sgd"):
-        raise ValueError(f'solver is expected to be "exact", "sgd" or an SGD, got {solver!r}.')
-    d = problems[0].design.n_features
-    shape = (len(ks), len(Cs), len(problems))
+    amounts = [resolve_k(k, posed.targets.total) for k in ks]
+    solve = _grid_solver(solver)
+    paths = [solve(problem, amounts, Cs, tol=tol, max_iter=max_iter) for problem in posed.problems]
+    for cells in zip(*paths, strict=True):
+        i, j, _ = cells[0]
+        yield i, j, [solution for _, _, solution in cells]
+
+
+def solve_path(
+    posed: Posed,
+    ks: Sequence[float] | Array,
+    Cs: Sequence[float] | Array,
+    tol: float,
+    max_iter: int,
+    solver: str | SGD = "exact",
+) -> ATkPath:
+    """Solve every problem on the grid, and say so where the tolerance was missed; k as counts or shares."""
+    d = posed.problems[0].rows.n_columns - (posed.problems[0].rows.ones is not None)
+    shape = (len(ks), len(Cs), len(posed.problems))
     coefs, intercepts = np.empty((*shape, d)), np.zeros(shape)
     objectives, gaps, thresholds = np.empty((3, *shape))
-    n_iters = np.empty(shape, dtype=np.intp)
-    for index, problem in enumerate(problems):
-        if solver == "exact":
-            cells = solve_path(
-                problem, ks, Cs, tol=tol, max_iter=max_iter, collapsing_k=partial(largest_collapsing_k, problem)
-            )
-        else:
-            settings = solver if isinstance(solver, SGD) else SGD()
-            cells = _sgd_cells(problem, ks, Cs, tol, max_iter, settings)
-        for i, j, solution in cells:
-            cell = i, j, index
-            coefs[cell] = solution.coef[:d]
-            if problem.design.intercept:
-                intercepts[cell] = solution.coef[d]
-            objectives[cell], gaps[cell] = solution.objective, solution.dual_gap
-            thresholds[cell], n_iters[cell] = solution.threshold, solution.n_iter
+    n_iters, reasons = np.empty(shape, dtype=np.intp), np.empty(shape, dtype=object)
+    for i, j, solutions in grid_cells(posed, ks, Cs, tol, max_iter, solver):
+        coefs[i, j], intercepts[i, j] = posed.coefficients(solutions)
+        for place, solution in enumerate(solutions):
+            cell = i, j, place
+            objectives[cell], gaps[cell], thresholds[cell] = solution.objective, solution.dual_gap, solution.threshold
+            n_iters[cell], reasons[cell] = solution.n_iter, solution.stop_reason
+    amounts = np.array([resolve_k(k, posed.targets.total) for k in ks])
+    missed = int(np.count_nonzero(reasons != StopReason.CONVERGED))
+    if missed:
+        worst = float((gaps / np.where(objectives > 0.0, objectives, 1.0)).max())
+        warnings.warn(
+            f"{missed} of {reasons.size} fits of the path missed the tolerance: the largest duality gap is {worst:.1e} "
+            f"of its objective, {tol:.1e} was asked for. To go on, raise max_iter or tol, standardise the features, or "
+            "lower the largest C; stop_reasons says which fits.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
     return ATkPath(
-        np.asarray(ks, dtype=float), np.asarray(Cs, dtype=float), classes, coefs, intercepts, objectives, gaps,
-        thresholds, n_iters,
+        amounts, np.asarray(Cs, dtype=float), posed.targets.classes, coefs, intercepts, objectives, gaps, thresholds,
+        n_iters, reasons,
     )  # fmt: skip
 
 
-def _sgd_cells(
-    problem: Problem, ks: Sequence[float], Cs: Sequence[float], tol: float, max_iter: int, settings: SGD
+def _grid_solver(solver: str | SGD) -> GridSolver:
+    """Return the function that solves a grid the way asked for."""
+    if solver == "exact":
+        return solve_grid
+    if isinstance(solver, SGD):
+        return partial(_stochastic_cells, settings=solver)
+    if solver == "sgd":
+        return partial(_stochastic_cells, settings=SGD())
+    raise ValueError(f'solver is expected to be "exact", "sgd" or an SGD, got {solver!r}.')
+
+
+def _stochastic_cells(
+    problem: Problem, ks: Sequence[float], Cs: Sequence[float], *, tol: float, max_iter: int, settings: SGD
 ) -> Iterator[tuple[int, int, Solution]]:
-    """Yield what :func:`solve_path` does, each fit by stochastic steps from the start."""
+    """Yield what :func:`solve_grid` does, each fit by stochastic steps from the start."""
     for (i, k), (j, C) in product(enumerate(ks), enumerate(Cs)):
         yield i, j, solve_sgd(problem.at(k, C), tol=tol, max_iter=max_iter, settings=settings)

@@ -7,7 +7,7 @@ For a convex margin loss l with l'(0) < 0 and nu = lim k/n, the theorem says tha
 
 The switch lies in between, and can be named: it is the smallest *hinge* risk, whatever the loss. If nu is smaller, the
 zero function is optimal; if it is larger, it is not. Over all functions the smallest hinge risk is 2 R*; over linear
-functions on a sample it is k*/n of :func:`atklearn.solvers.exact.collapse.largest_collapsing_k`.
+functions on a sample it is k*/n of :func:`atklearn.solvers.exact.collapse.collapse_limit`.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from scipy.stats import beta, norm, skew
 from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import check_random_state, check_X_y
 
-from atklearn.solvers.exact.collapse import CollapseWarning, largest_collapsing_k
-from atklearn.problems.design import make_design
-from atklearn.losses.individual import Array, Hinge, IndividualLoss, resolve_individual_loss
 from atklearn.estimators.linear import ATkClassifier
+from atklearn.losses.individual import Array, Hinge, IndividualLoss, resolve_individual_loss
+from atklearn.problems.compiled_rows import CompiledRows
 from atklearn.problems.objective import InterceptKind, Problem
+from atklearn.solvers.exact.collapse import CollapseWarning, collapse_limit
 
 __all__ = ["CalibrationInterval", "calibration_interval"]
 
@@ -233,5 +233,5 @@ def _switch(X: Any, y: Array, fit_intercept: bool, rng: Any) -> tuple[float, int
         part = np.sort(rng.choice(y.size, rows, replace=False))
         X, y = X[part], y[part]
     intercept: InterceptKind = "free" if fit_intercept else "none"
-    problem = Problem(make_design(X, fit_intercept), y, np.ones(rows), float(rows), Hinge(), 1.0, intercept)
-    return largest_collapsing_k(problem) / rows, rows
+    samples = CompiledRows(X, y, np.ones(rows), Hinge(), fit_intercept)
+    return collapse_limit(Problem(samples, float(rows), 1.0, intercept)) / rows, rows

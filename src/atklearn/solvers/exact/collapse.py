@@ -1,4 +1,4 @@
-"""When k is too small: the optimum collapses to w = 0 and the predicted signs are noise.
+"""When zero is optimal: k is too small, the optimum collapses to w = 0 and the predicted signs are noise.
 
 Theorem 1 of the paper says that the average top-k loss is calibrated if k/n exceeds the optimal risk. On a given
 training set with a linear model the switch is exact. At w = 0 all losses are equal, and w = 0 is optimal if and only
@@ -19,11 +19,11 @@ from atklearn.losses.individual import Hinge
 from atklearn.problems.objective import Problem
 from atklearn.solvers.exact.solve import solve_linear, thin
 
-__all__ = ["CollapseWarning", "largest_collapsing_k", "warn_of_collapse"]
-
+__all__ = ["CollapseWarning", "collapse_limit", "collapse_share", "warn_of_collapse"]
 
 # Rows from which k* is estimated, enough for two digits.
 _ENOUGH_ROWS = 10_000
+_NEARLY_FREE = 1e7  # C, in units of the features
 
 
 class CollapseWarning(UserWarning):
@@ -51,26 +51,29 @@ def warn_of_collapse(k: Any, amount: float, limit: float, total: float, model: s
     )
 
 
-def largest_collapsing_k(problem: Problem) -> float:
-    """Estimate the amount of mass ``k*`` at or below which the problem collapses.
+def collapse_limit(problem: Problem) -> float:
+    """Estimate the amount of mass ``k*`` at or below which a linear classifier collapses.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from atklearn.problems.design import make_design
     >>> from atklearn.losses.individual import LogLoss
+    >>> from atklearn.problems.compiled_rows import CompiledRows
     >>> X = np.array([[1.0], [1.0], [1.0], [-1.0]])
     >>> y = np.array([1.0, 1.0, -1.0, -1.0])  # one of four on the wrong side
-    >>> problem = Problem(make_design(X, False), y, np.ones(4), 1.0, LogLoss(), 1.0, "none")
-    >>> round(largest_collapsing_k(problem), 3)
+    >>> rows = CompiledRows(X, y, np.ones(4), LogLoss(), intercept=False)
+    >>> round(collapse_limit(Problem(rows, k=1.0, C=1.0, intercept="none")), 3)
     2.0
     """
-    whole = float(problem.mass.sum())
-    if problem.n_rows > _ENOUGH_ROWS:
+    whole = problem.rows.total
+    if problem.rows.n_rows > _ENOUGH_ROWS:
         problem = thin(problem, _ENOUGH_ROWS)
-    total = float(problem.mass.sum())
-    scale = problem.design.column_squares(problem.mass / total).sum()
-    nearly_free = 1e7 / max(scale, 1e-300)
-    average = Problem(problem.design, problem.y, problem.mass, total, Hinge(), nearly_free, problem.intercept)
+    rows = problem.rows.paying(Hinge())
+    average = Problem(rows, rows.total, _NEARLY_FREE / max(rows.mean_square(), 1e-300), problem.intercept)
     solution = solve_linear(average, tol=1e-3)
     return whole * (solution.objective - average.penalty(solution.coef))
+
+
+def collapse_share(problems: list[Problem]) -> float:
+    """Return the part of the mass at or below which a classifier collapses; of several, the largest of theirs."""
+    return max(collapse_limit(problem) / problem.rows.total for problem in problems)

@@ -11,17 +11,19 @@ in the certificate, which every cell gets by itself, whatever it started from.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 
 from atklearn.losses.individual import Array
 from atklearn.problems.objective import Problem
 from atklearn.problems.solution import Solution, StopReason
+from atklearn.solvers.exact.collapse import collapse_limit
 from atklearn.solvers.exact.solve import solve_linear
 
-__all__ = ["solve_path"]
+__all__ = ["solve_grid"]
 
 # A coarse solve ends with a wide smoothing, which fits its neighbour as it is; a fine one has to be let out again.
 _COARSE = 1e-4
@@ -32,14 +34,13 @@ _FINEST = 1e-9
 _MANY = 100.0
 
 
-def solve_path(
+def solve_grid(
     problem: Problem,
     ks: Sequence[float] | Array,
     Cs: Sequence[float] | Array,
     *,
     tol: float = 1e-3,
     max_iter: int = 1000,
-    collapsing_k: Callable[[], float] = lambda: np.inf,
 ) -> Iterator[tuple[int, int, Solution]]:
     """Yield ``(i, j, solution at ks[i] and Cs[j])``, from the largest k down and from the smallest C up.
 
@@ -48,35 +49,24 @@ def solve_path(
     problem : Problem
         The data; its own k and C do not matter.
     ks : sequence of float
-        Amounts of mass in the top, ``0 < k <= mass.sum()``.
+        Amounts of mass in the top, ``0 < k <= rows.total``.
     Cs : sequence of float
     tol : float
         The duality gap allowed in every cell, relative to its objective.
     max_iter : int
         The number of Newton steps allowed per cell.
-    collapsing_k : callable
-        For classification, returns the k at or below which w = 0 is the optimum, whatever C. Above it, a small C makes
-        w so small that zero itself is within the tolerance, and its signs say nothing: there, cells are solved until
-        the gap is a small part of what they are better than zero. It is called only if there is such a cell.
     """
-    at_zero = float(problem.loss(np.zeros(1), np.ones(1))[0])
-    spread = float(problem.design.column_squares(problem.mass / problem.mass.sum()).sum())
-    limit: float | None = None
+    signs = _Signs(problem, tol, max_iter) if problem.loss.task == "classification" else None
     k_order, C_order = np.argsort(ks)[::-1], np.argsort(Cs)
+    ascending = [float(Cs[j]) for j in C_order]
     above: list[Solution] = []
     for i in k_order:
         row: list[Solution] = []
         for j in C_order:
             cell = problem.at(float(ks[i]), float(Cs[j]))
-            start = _predict(cell, row, above, [float(Cs[c]) for c in C_order])
-            solution = _solve(cell, start, tol, max_iter)
-            # C |gradient|^2 / 2 is what can be gained on zero, and the mean of |x|^2 is some times |gradient|^2
-            if cell.C * spread / 2.0 < _MANY * tol * at_zero and _near_zero(solution, at_zero):
-                limit = collapsing_k() if limit is None else limit
-                if cell.k > limit:
-                    solution = _tell_from_zero(cell, solution, at_zero, tol, max_iter)
-            row.append(solution)
-            yield int(i), int(j), solution
+            solution = _solve(cell, _predict(cell, row, above, ascending), tol, max_iter)
+            row.append(solution if signs is None else signs.told_from_zero(cell, solution))
+            yield int(i), int(j), row[-1]
         above = row
 
 
@@ -89,39 +79,60 @@ def _solve(cell: Problem, start: Solution | None, tol: float, max_iter: int) -> 
     return solve_linear(cell, tol=tol, max_iter=max_iter)
 
 
-def _near_zero(solution: Solution, at_zero: float) -> bool:
-    """Say whether the gap is no small part of what the fit is better than w = 0."""
-    return solution.dual_gap > _SURE * (at_zero - solution.objective)
+class _Signs:
+    """Sees to it that a small C does not hide the signs of a classifier.
 
+    Above the collapse, a small C makes w so small that zero itself is within the tolerance, and its signs say nothing:
+    there, cells are solved until the gap is a small part of what they are better than zero.
+    """
 
-def _tell_from_zero(cell: Problem, solution: Solution, at_zero: float, tol: float, max_iter: int) -> Solution:
-    """Solve more finely until the fit is told from w = 0."""
-    while _near_zero(solution, at_zero) and tol > _FINEST:
-        tol *= 0.1
-        solution = solve_linear(cell, tol=tol, max_iter=max_iter, start=solution, relax=_RELAX)
-    return solution
+    def __init__(self, problem: Problem, tol: float, max_iter: int) -> None:
+        self.problem, self.tol, self.max_iter = problem, tol, max_iter
+        self.at_zero = problem.loss.at_zero
+
+    @cached_property
+    def limit(self) -> float:
+        """The k at or below which zero is the optimum, whatever C; found out only if there is a doubtful cell."""
+        return collapse_limit(self.problem)
+
+    @cached_property
+    def mean_square(self) -> float:
+        """The mean of ``|x|^2``."""
+        return self.problem.rows.mean_square()
+
+    def told_from_zero(self, cell: Problem, solution: Solution) -> Solution:
+        """Return the solution, or a finer one if its signs are in doubt."""
+        tol = self.tol
+        # C |gradient|^2 / 2 is what can be gained on zero, and the mean of |x|^2 is some times |gradient|^2
+        if not self._is_doubtful(solution) or cell.C * self.mean_square / 2.0 >= _MANY * tol * self.at_zero:
+            return solution
+        while cell.k > self.limit and self._is_doubtful(solution) and tol > _FINEST:
+            tol *= 0.1
+            solution = solve_linear(cell, tol=tol, max_iter=self.max_iter, start=solution, relax=_RELAX)
+        return solution
+
+    def _is_doubtful(self, solution: Solution) -> bool:
+        """Say whether the gap is no small part of what the fit is better than w = 0."""
+        return solution.dual_gap > _SURE * (self.at_zero - solution.objective)
 
 
 def _predict(cell: Problem, row: list[Solution], above: list[Solution], Cs: list[float]) -> Solution | None:
     """Return the start of the next cell of ``row`` from what is solved, or None at the first cell of all."""
     j = len(row)
     if above and j:
-        return _combine(cell, {1.0: [row[-1], above[j]], -1.0: [above[j - 1]]})
+        return _combine(cell, [(1.0, row[-1]), (1.0, above[j]), (-1.0, above[j - 1])])
     if above:
         return above[0]
     if j >= 2:  # linear in 1 / sqrt(C), which flattens both ends of the path
         a, b, c = (C**-0.5 for C in Cs[j - 2 : j + 1])
         t = (c - b) / (b - a) if a != b else 0.0
-        return _combine(cell, {1.0 + t: [row[-1]], -t: [row[-2]]})
+        return _combine(cell, [(1.0 + t, row[-1]), (-t, row[-2])])
     return row[0] if j else None
 
 
-def _combine(cell: Problem, parts: dict[float, list[Solution]]) -> Solution:
+def _combine(cell: Problem, terms: list[tuple[float, Solution]]) -> Solution:
     """Return a combination of solutions, the densities made feasible."""
-    terms = [(factor, solution) for factor, solutions in parts.items() for solution in solutions]
-    coef = sum(factor * solution.coef for factor, solution in terms)
-    density = np.asarray(sum(factor * solution.density for factor, solution in terms))
-    density = np.clip(density, -1.0 if cell.two_sided else 0.0, 1.0)
-    density /= max(1.0, float(cell.u @ np.abs(density)))
+    coef = np.asarray(sum(factor * solution.coef for factor, solution in terms))
+    density = cell.rows.blend([(factor, solution.density) for factor, solution in terms], cell.k)
     smoothing = max(solution.smoothing for factor, solution in terms if factor > 0.0)
-    return replace(terms[0][1], coef=np.asarray(coef), density=density, smoothing=smoothing)
+    return replace(terms[0][1], coef=coef, density=density, smoothing=smoothing)

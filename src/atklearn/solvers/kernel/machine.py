@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias
 
-import numpy as np
-
+from atklearn.losses.aggregate import average_top_k
 from atklearn.losses.individual import Array
-from atklearn.problems.kernel_problem import KernelCertificate, KernelProblem
-from atklearn.problems.solution import StopReason
+from atklearn.problems.kernel_problem import KernelProblem
+from atklearn.problems.solution import Certificate, Solution, StopReason
 from atklearn.solvers.kernel.polish import n_free, polish
 from atklearn.solvers.kernel.reductions import LibsvmCall, reduce_to_libsvm
 
-__all__ = ["KernelSolution", "largest_collapsing_k", "solve_kernel"]
+__all__ = ["kernel_collapse_limit", "solve_kernel"]
 
 Report: TypeAlias = Callable[[int, float, float], None]
 
@@ -27,41 +25,8 @@ _CHEAP = 200
 _DEAR = 4000
 # LIBSVM takes very long over large C; as many iterations give a good enough estimate.
 _ESTIMATE_ITERATIONS = 100_000
-
-
-@dataclass(frozen=True)
-class KernelSolution:
-    """A kernel machine with the proof of how good it is.
-
-    Attributes
-    ----------
-    beta : ndarray of shape (n_rows,)
-        The dual coefficients: ``f = sum(beta_i K(x_i, .)) + intercept``.
-    intercept : float
-    threshold : float
-        The k-th largest loss, the paper's lambda.
-    sample_weights : ndarray of shape (n_rows,)
-        Worst-case weights of the samples: a point of the capped simplex ``0 <= q <= mass / k``, ``sum(q) <= 1``.
-    objective : float
-        The primal value ``AT_k + |f|^2 / (2 C)``.
-    penalty : float
-        The part ``|f|^2 / (2 C)`` of the objective.
-    dual_gap : float
-        ``objective`` minus a certified lower bound of the optimum.
-    n_iter : int
-        LIBSVM's iterations.
-    stop_reason : StopReason
-    """
-
-    beta: Array
-    intercept: float
-    threshold: float
-    sample_weights: Array
-    objective: float
-    penalty: float
-    dual_gap: float
-    n_iter: int
-    stop_reason: StopReason
+# An objective has to be below that of zero by this to be no rounding error.
+_ROUNDING = 1e-13
 
 
 def solve_kernel(
@@ -72,7 +37,7 @@ def solve_kernel(
     cache_size: float = 200,
     verbose: bool = False,
     report: Report | None = None,
-) -> KernelSolution:
+) -> Solution:
     """Minimise ``AT_k + |f|^2 / (2 C)``.
 
     Parameters
@@ -91,84 +56,62 @@ def solve_kernel(
 
     Returns
     -------
-    KernelSolution
+    Solution
         With a certified duality gap, however LIBSVM stopped.
     """
     call = LibsvmCall(max_iter, cache_size, verbose)
 
-    def attempt(polish_up_to: int) -> KernelCertificate:
+    def attempt(polish_up_to: int) -> Certificate:
         found = _certified(problem, reduce_to_libsvm(problem, call), tol, polish_up_to)
         if report is not None:
-            report(call.n_iter, found.objective, found.gap)
+            report(call.n_iter, found.objective, found.dual_gap)
         return found
 
     best = attempt(_CHEAP)
     for call.tol in _STRICTER:
-        if call.stopped_early or best.gap <= tol * best.objective:
+        if call.stopped_early or best.reaches(tol):
             break
         best = _tighter(best, attempt(_DEAR))
-    return _solution(problem, best, tol, call)
+    if not problem.two_sided and best.objective >= 1.0 - _ROUNDING:
+        # Too small a k makes f = 0 the optimum. Any point near it is optimal to the tolerance, with signs that are
+        # rounding noise; zero itself is better, and the same whatever the order or the weighting of the samples.
+        best = problem.zero(best)
+    otherwise = StopReason.MAX_ITER if call.stopped_early else StopReason.STALLED
+    return Solution.of(best, tol=tol, n_iter=call.n_iter, otherwise=otherwise)
 
 
-def _certified(problem: KernelProblem, beta: Array, tol: float, polish_up_to: int) -> KernelCertificate:
+def _certified(problem: KernelProblem, beta: Array, tol: float, polish_up_to: int) -> Certificate:
     """Return what LIBSVM found with its certificate, polished where that is cheap or needed."""
     beta = problem.feasible(beta)
     residual = problem.y - problem.gram.times(beta)
     size = n_free(problem, beta)
     if size > _CHEAP:
         found = problem.certify(beta, residual)
-        if size > polish_up_to or found.gap <= tol * found.objective:
+        if size > polish_up_to or found.reaches(tol):
             return found
     polished = polish(problem, beta, residual)
     if polished is None:
         return problem.certify(beta, residual)
     certificate = _certify_feasible(problem, *polished)
-    if certificate.gap <= tol * certificate.objective:
+    if certificate.reaches(tol):
         return certificate
     return _tighter(certificate, problem.certify(beta, residual))
 
 
-def _certify_feasible(problem: KernelProblem, beta: Array, residual: Array) -> KernelCertificate:
+def _certify_feasible(problem: KernelProblem, beta: Array, residual: Array) -> Certificate:
     """Certify a point that may miss the constraints by more than rounding."""
     feasible = problem.feasible(beta)
     return problem.certify(feasible, residual - problem.gram.times(feasible - beta))
 
 
-def _tighter(one: KernelCertificate, other: KernelCertificate) -> KernelCertificate:
-    return one if one.gap <= other.gap else other
+def _tighter(one: Certificate, other: Certificate) -> Certificate:
+    return one if one.dual_gap <= other.dual_gap else other
 
 
-def _solution(problem: KernelProblem, best: KernelCertificate, tol: float, call: LibsvmCall) -> KernelSolution:
-    """Return the solution, or the zero classifier if that does not beat it.
-
-    Too small a k makes f = 0 the optimum. Any point near it is optimal to the tolerance, with signs that are rounding
-    noise; zero itself is better, and the same whatever the order or the weighting of the samples.
-    """
-    q = np.abs(best.beta) / problem.C
-    if not problem.two_sided and best.objective >= 1.0 - 1e-13:
-        zero = np.zeros_like(best.beta)
-        best = KernelCertificate(zero, problem.y, 0.0, 1.0, 0.0, 1.0, max(best.gap - (best.objective - 1.0), 0.0))
-    if best.gap <= tol * best.objective:
-        stop_reason = StopReason.CONVERGED
-    else:
-        stop_reason = StopReason.MAX_ITER if call.stopped_early else StopReason.STALLED
-    return KernelSolution(
-        beta=best.beta,
-        intercept=best.intercept,
-        threshold=best.threshold,
-        sample_weights=q,
-        objective=best.objective,
-        penalty=best.penalty,
-        dual_gap=best.gap,
-        n_iter=call.n_iter,
-        stop_reason=stop_reason,
-    )
-
-
-def largest_collapsing_k(problem: KernelProblem) -> float:
+def kernel_collapse_limit(problem: KernelProblem) -> float:
     """Estimate the amount of mass at or below which f = 0 is optimal: the total hinge loss of an all but free fit.
 
-    See :mod:`atklearn.solvers.exact.collapse` for the reason; the argument does not depend on what the function is linear in.
+    See :mod:`atklearn.solvers.exact.collapse` for the reason, which does not depend on what the function is linear in.
     """
     total = float(problem.mass.sum())
     nearly_free = 1e5 / max(problem.gram.diagonal_mean(), 1e-300)
@@ -176,4 +119,5 @@ def largest_collapsing_k(problem: KernelProblem) -> float:
         problem.gram, problem.y, problem.mass, total, nearly_free, two_sided=False, intercept=problem.intercept
     )
     solution = solve_kernel(average, tol=1e-3, max_iter=_ESTIMATE_ITERATIONS)
-    return total * (solution.objective - solution.penalty)
+    residual = problem.y - problem.gram.times(solution.coef) - solution.intercept
+    return total * average_top_k(1.0).value(average.losses(residual), problem.mass)

@@ -16,7 +16,7 @@ as long as the same step here. The code that the authors published takes steps o
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any, Literal, TypeAlias
 
@@ -25,12 +25,13 @@ import scipy.sparse as sp
 from sklearn.utils import check_random_state
 
 from atklearn.losses.aggregate import average_top_k
-from atklearn.problems.design import Rows
+from atklearn.losses.compiled import compiled
 from atklearn.losses.individual import Array, IndividualLoss, SquaredError, SquaredHinge
+from atklearn.problems.access import readable
+from atklearn.problems.compiled_rows import CompiledRows, Places
 from atklearn.problems.objective import InterceptKind, Problem
-from atklearn.problems.solution import Solution, StopReason
+from atklearn.problems.solution import Certificate, Solution, StopReason
 from atklearn.solvers.exact.newton import Progress
-from atklearn.solvers.exact.smoothing import density_start, find_threshold
 from atklearn.solvers.stochastic.visits import passes
 from atklearn.solvers.stochastic.walk import (
     ALL,
@@ -47,10 +48,8 @@ from atklearn.solvers.stochastic.walk import (
     STATE_SIZE,
     TOTAL,
     B,
-    CSRRows,
     StepRule,
     T,
-    built_in,
     walk,
 )
 
@@ -147,7 +146,7 @@ class Descent:
         settings: SGD,
     ) -> None:
         self.loss = loss
-        self._loss = built_in(loss) or loss
+        self._loss = compiled(loss) or loss
         self.v, self.lag = np.zeros((2, head_X.shape[1]))
         self.state = np.zeros(STATE_SIZE)
         self.state[SCALE] = 1.0
@@ -166,7 +165,7 @@ class Descent:
             power=float(settings.power_t),
             delay=_DELAY if automatic else 1.0,
             lam_rate=lam_rate,
-            lam_max=np.inf if regression else float(loss(np.zeros(2), np.array([-1.0, 1.0])).max()),
+            lam_max=np.inf if regression else loss.at_zero,
             fraction=float(fraction),
             ridge=1.0 / C,
             has_intercept=intercept != "none",
@@ -176,10 +175,9 @@ class Descent:
         )
         self.first_step = self.rule.eta0
 
-    def walk(self, X: Any, y: Array, visits: Rows) -> float:
+    def walk(self, X: Any, y: Array, visits: Places) -> float:
         """Visit the rows in turn; return the mean objective met on the way."""
-        rows = CSRRows(X.data, X.indices, X.indptr) if sp.issparse(X) else X
-        cost = walk(rows, y, visits, self._loss, self.v, self.lag, self.state, self.rule)
+        cost = walk(readable(X), y, visits, self._loss, self.v, self.lag, self.state, self.rule)
         if not (np.isfinite(cost) and np.isfinite(self.v).all()):
             raise ValueError(
                 f"The stochastic steps overflowed after {self.state[T]:.0f} visits with a first step of "
@@ -195,24 +193,27 @@ class Descent:
         self.rule = self.rule._replace(eta0=self.rule.eta0 / _ADAPTIVE_CUT)
         return True
 
-    def move_to(self, start: Solution) -> None:
-        """Start from the weights and the threshold of a solution, before any visit."""
-        d = self.v.size
-        self.v[:] = start.coef[:d]
+    def move_to(self, weights: Array, intercept: float, threshold: float) -> None:
+        """Start from given weights, intercept and threshold, before any visit."""
+        self.v[:] = weights
         if self.rule.has_intercept:
-            self.state[B] = start.coef[d]
+            self.state[B] = intercept
         if self.rule.fraction < 1.0:
-            self.state[LAM] = min(start.threshold, self.rule.lam_max)
+            self.state[LAM] = min(threshold, self.rule.lam_max)
 
     @property
-    def coef(self) -> Array:
-        """The weights, the intercept last if there is one."""
+    def weights(self) -> Array:
+        """The weights of the features."""
         state = self.state
         if state[TOTAL] > 0.0:
-            w, b = (state[REACH] * self.v - self.lag) / state[TOTAL], state[B_SUM] / state[TOTAL]
-        else:
-            w, b = state[SCALE] * self.v, state[B]
-        return np.append(w, b) if self.rule.has_intercept else w
+            return np.asarray((state[REACH] * self.v - self.lag) / state[TOTAL])
+        return state[SCALE] * self.v
+
+    @property
+    def intercept(self) -> float:
+        """The intercept, 0 if there is none."""
+        state = self.state
+        return float(state[B_SUM] / state[TOTAL] if state[TOTAL] > 0.0 else state[B])
 
     @property
     def threshold(self) -> float:
@@ -249,7 +250,7 @@ def _overshoot(loss: IndividualLoss, start: Array, y: Array) -> float:
     """Return the curvature that limits a step; 0 for losses whose bounded slope does."""
     if isinstance(loss, SquaredError | SquaredHinge):
         return 2.0
-    return 0.0 if built_in(loss) else float(loss.expand(start, y)[2].max())
+    return 0.0 if compiled(loss) else float(loss.expand(start, y)[2].max())
 
 
 class Plateau:
@@ -307,16 +308,18 @@ def solve_sgd(
         With a certified duality gap, whatever made the solver stop.
     """
     settings = SGD() if settings is None else settings
-    X, y = problem.design.X, problem.y
-    orders = passes(X, y, problem.mass, settings.shuffle, draw_seed(settings.random_state))
+    rows = problem.rows
+    if not isinstance(rows, CompiledRows):
+        raise ValueError(f"The stochastic solver visits rows in memory, got {type(rows).__name__}.")
+    X, y = rows.X, rows.y
+    orders = passes(X, y, rows.mass, settings.shuffle, draw_seed(settings.random_state))
     visits = next(orders)
     head = visits[:HEAD]
-    fraction = problem.k / float(problem.mass.sum())
-    descent = Descent(X[head], y[head], problem.loss, fraction, problem.C, problem.intercept, settings)
+    descent = Descent(X[head], y[head], problem.loss, problem.k / rows.total, problem.C, problem.intercept, settings)
     if start is not None:
-        descent.move_to(start)
+        descent.move_to(*rows.split(start.coef), start.threshold)
     plateau = Plateau(_ADAPTIVE_TOL, _ADAPTIVE_PATIENCE)
-    gap, looked, reason = np.inf, 0, StopReason.MAX_ITER
+    gap, looked = np.inf, 0
     for n_iter in range(1, max_iter + 1):
         cost = descent.walk(X, y, visits)
         if settings.learning_rate == "adaptive" and plateau.reached(cost):
@@ -325,42 +328,25 @@ def solve_sgd(
         stopped = progress is not None and bool(progress(n_iter, cost, gap))
         if stopped or n_iter == max_iter or 2 * n_iter >= 3 * looked:
             looked = n_iter
-            solution = _certify(problem, descent, n_iter)
-            gap = solution.dual_gap
-            if gap <= tol * solution.objective:
-                reason = StopReason.CONVERGED
-            elif stopped:
-                reason = StopReason.CALLBACK
-            if reason is not StopReason.MAX_ITER:
+            certificate = _certify(problem, descent)
+            gap = certificate.dual_gap
+            if stopped or certificate.reaches(tol):
                 break
         visits = next(orders)
-    return replace(solution, stop_reason=reason)
+    otherwise = StopReason.CALLBACK if stopped else StopReason.MAX_ITER
+    return Solution.of(certificate, tol=tol, n_iter=n_iter, otherwise=otherwise)
 
 
-def _certify(problem: Problem, descent: Descent, n_iter: int) -> Solution:
+def _certify(problem: Problem, descent: Descent) -> Certificate:
     """Evaluate the iterate on all rows, and take the best proof of several.
 
     Any sample weights of the dual prove a bound. The top k alone is a jumpy choice near the threshold; spreading its
     edge by some part of the losses' spread proves more, and how much to spread is cheaper to try than to know.
     """
-    z, u = descent.coef, problem.u
-    s = problem.loss.expand(problem.design.predict(z), problem.y)[0]
-    side = np.sign(s) if problem.two_sided else np.ones(1)
-    spread = float(problem.loss_values(s).std()) or 1.0
-    centre = density_start(problem.two_sided, u)
+    point = problem.rows.at(problem.rows.join(descent.weights, descent.intercept), problem.k)
+    spread = point.smooth(1.0).deviation or 1.0
     certificates = []
     for mu in spread * _EDGES:
-        lam = find_threshold(s, centre, u, mu, 0.0, problem.two_sided)
-        certificates.append(problem.certify(z, side * np.clip(centre + (side * s - lam) / mu, 0.0, 1.0)))
-    best = min(certificates, key=lambda certificate: certificate.gap)
-    return Solution(
-        coef=z,
-        threshold=best.threshold,
-        sample_weights=u * np.abs(best.density),
-        density=best.density,
-        objective=best.objective,
-        dual_gap=min(best.gap, best.objective),  # no loss is below zero, so neither is the optimum
-        smoothing=spread,
-        n_iter=n_iter,
-        stop_reason=StopReason.MAX_ITER,
-    )
+        point.smooth(float(mu))
+        certificates.append(problem.certify_point(point))
+    return min(certificates, key=lambda certificate: certificate.dual_gap)

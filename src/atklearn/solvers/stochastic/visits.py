@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from atklearn.problems.design import Rows
 from atklearn.losses.individual import Array
+from atklearn.problems.compiled_rows import Places
 
 __all__ = ["MassClock", "passes"]
 
@@ -41,13 +41,13 @@ class MassClock:
     def __init__(self, start: float = 0.5) -> None:
         self.time = start
 
-    def visits(self, mass: Array) -> Rows:
+    def visits(self, mass: Array) -> Places:
         """Return the positions of the rows in the order of their visits, repeated as often as they are visited."""
         counts, self.time = _count_ticks(mass, self.time)
         return np.repeat(np.arange(mass.size), counts)
 
 
-def passes(X: Any, y: Array, mass: Array, shuffle: bool, seed: int) -> Iterator[Rows]:
+def passes(X: Any, y: Array, mass: Array, shuffle: bool, seed: int) -> Iterator[Places]:
     """Yield the visits of one pass over the data after the other.
 
     Parameters

@@ -1,0 +1,107 @@
+"""What the linear estimators share: parameters, statement of the problems, publication of their solutions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, _fit_context
+from sklearn.utils import Tags
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from atklearn.estimators.callbacks import CallbackSupportMixin, FitProgress
+from atklearn.estimators.fitting import keeping_fitted_state, warn_unless_converged
+from atklearn.losses.individual import IndividualLoss, Task, resolve_individual_loss
+from atklearn.problems.arrays import check_training
+from atklearn.problems.posing import Posed, Posing, intercept_kind, published
+from atklearn.problems.solution import Solution
+from atklearn.selection.choosing import auto_k
+from atklearn.solvers.exact.solve import solve_linear
+from atklearn.solvers.stochastic.sgd import SGD, solve_sgd
+
+__all__ = ["LinearATk"]
+
+
+class LinearATk(CallbackSupportMixin, BaseEstimator):
+    """Base of the linear estimators."""
+
+    _task: ClassVar[Task]
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "loss": [str, IndividualLoss],
+        "k": [Real, StrOptions({"auto"})],
+        "C": [Interval(Real, 0.0, None, closed="neither")],
+        "fit_intercept": ["boolean"],
+        "penalize_intercept": ["boolean"],
+        "solver": [StrOptions({"exact", "sgd"}), SGD],
+        "tol": [Interval(Real, 0.0, None, closed="neither")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "warm_start": ["boolean"],
+        "verbose": ["verbose"],
+    }
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weight 2 is the same as the sample twice; weight 0 is the same as without it.
+
+        Returns
+        -------
+        self : estimator
+        """
+        with keeping_fitted_state(self):
+            X, y = check_training(self, X, y, y_numeric=self._task == "regression")
+            progress = FitProgress(self, X, y, sample_weight)
+            posing = Posing(
+                resolve_individual_loss(self.loss, self._task),
+                intercept_kind(self.fit_intercept, self.penalize_intercept),
+                getattr(self, "class_weight", None),
+                type(self).__name__,
+            )
+            k = auto_k(posing, X, y, sample_weight, self.C) if self.k == "auto" else self.k
+            posed = posing.on(X, y, sample_weight, k=k, C=self.C)
+            solve = _solver(self.solver)
+            solutions = [
+                solve(problem, tol=self.tol, max_iter=self.max_iter, start=start, progress=progress.following(name))
+                for problem, start, name in zip(posed.problems, self._starts(posed), posed.targets.names, strict=True)
+            ]
+            self._publish(posed, posed.rounded(solutions, X.dtype, self.tol), X.dtype)
+            progress.finish()
+        return self
+
+    def _starts(self, posed: Posed) -> list[Solution | None]:
+        """Return the previous solutions where a warm start is asked for and they fit."""
+        previous: list[Solution] = getattr(self, "_solutions", []) if self.warm_start else []
+        if len(previous) != len(posed.problems):
+            return [None] * len(posed.problems)
+        return [problem.starting_from(solution) for problem, solution in zip(posed.problems, previous, strict=True)]
+
+    def _publish(self, posed: Posed, solutions: list[Solution], dtype: Any) -> None:
+        """Set the fitted attributes, and say where the tolerance was missed."""
+        weights, intercepts = posed.coefficients(solutions)
+        self.coef_, self.intercept_ = np.ascontiguousarray(weights, dtype=dtype), intercepts.astype(dtype)
+        for name, value in published(posed.targets, posed.problems, solutions).items():
+            setattr(self, name, value)
+        if self.warm_start:
+            self._solutions = solutions
+        warn_unless_converged(solutions, self.tol, self.C)
+
+
+def _solver(solver: str | SGD) -> Callable[..., Solution]:
+    """Return the function that solves a problem the way asked for."""
+    if isinstance(solver, SGD):
+        return partial(solve_sgd, settings=solver)
+    return solve_linear if solver == "exact" else solve_sgd

@@ -1,0 +1,209 @@
+"""What the cross-validated estimators share: the grids, the folds, the scores, the choice, the final fit."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+from joblib import effective_n_jobs
+from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.metrics import check_scoring
+from sklearn.model_selection import check_cv
+from sklearn.utils import Tags
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.validation import check_is_fitted
+
+from atklearn.estimators.callbacks import CallbackSupportMixin, FitProgress
+from atklearn.estimators.linear_base import LinearATk
+from atklearn.losses.aggregate import resolve_k
+from atklearn.losses.individual import Array, IndividualLoss, resolve_individual_loss
+from atklearn.problems.arrays import check_features, check_mass, check_training
+from atklearn.problems.posing import Coefficients, Posed, Posing, intercept_kind
+from atklearn.selection.choosing import choose_best, choose_within_error, default_Cs, default_folds, default_ks
+from atklearn.selection.folds import Fold, Split, cv_results
+from atklearn.solvers.exact.collapse import collapse_share
+
+__all__ = ["LinearATkCV"]
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Scores the models of a cell with a scikit-learn scorer, by lending them an estimator."""
+
+    template: LinearATk
+    scorer: Callable[..., float]
+
+    def __call__(self, models: Coefficients, X: Any, y: Any, sample_weight: Array | None) -> float:
+        """Return the score; sample weights are passed on if the scorer takes them."""
+        single = not isinstance(self.template, ClassifierMixin)
+        weights, intercepts = models
+        self.template.coef_ = weights[0] if single else weights
+        self.template.intercept_ = intercepts[0] if single else intercepts
+        weighted = {}
+        if sample_weight is not None and _takes_weight(self.scorer):
+            weighted = {"sample_weight": sample_weight}
+        return self.scorer(self.template, X, y, **weighted)
+
+
+class LinearATkCV(CallbackSupportMixin, BaseEstimator):
+    """Base of the two estimators: grids, folds, scores, choice, final fit."""
+
+    _plain: ClassVar[type[LinearATk]]
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "loss": [str, IndividualLoss],
+        "ks": [Interval(Integral, 1, None, closed="left"), "array-like"],
+        "Cs": [Interval(Integral, 1, None, closed="left"), "array-like"],
+        "cv": ["cv_object"],
+        "scoring": [str, callable, None],
+        "rule": [StrOptions({"one_standard_error", "best"})],
+        "refit": ["boolean"],
+        "fit_intercept": ["boolean"],
+        "penalize_intercept": ["boolean"],
+        "tol": [Interval(Real, 0.0, None, closed="neither")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "n_jobs": [Integral, None],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
+        """Choose k and C, and fit them.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), default=None
+        groups : array-like of shape (n_samples,), default=None
+            Passed to the splitter: samples of a group stay together in, say, ``GroupKFold``.
+
+        Returns
+        -------
+        self : estimator
+        """
+        for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
+            delattr(self, name)
+        classification = isinstance(self, ClassifierMixin)
+        X, y = check_training(self, X, y, y_numeric=not classification, ensure_min_samples=2)
+        progress = FitProgress(self, X, y, sample_weight)
+        if sample_weight is not None:
+            sample_weight = check_mass(sample_weight, y.size)
+        posing = Posing(
+            resolve_individual_loss(self.loss, "classification" if classification else "regression"),
+            intercept_kind(self.fit_intercept, self.penalize_intercept),
+            getattr(self, "class_weight", None),
+            type(self).__name__,
+        )
+        self._make_grids(posing.on(X, y, sample_weight))
+        if classification:
+            self.classes_ = np.unique(y)
+        self.n_samples_ = int(y.size)
+        splits = self._splits(X, y, groups)
+        scores = np.full((len(splits), self.ks_.size, self.Cs_.size), np.nan)
+        folds = [
+            Fold(posing, X, y, sample_weight, split, self.ks_, self.Cs_, max_iter=self.max_iter) for split in splits
+        ]
+        try:
+            self._fill(scores, folds, progress)
+        finally:  # an interrupt leaves the cells that were finished
+            self.cv_results_ = cv_results(scores, self.ks_, self.Cs_)
+        self._choose(scores, splits)
+        if self.refit:
+            self.best_estimator_ = self._template(k=self.k_share_, C=self.C_, tol=self.tol).fit(X, y, sample_weight)
+            for name in ("coef_", "intercept_", "threshold_", "dual_gap_", "objective_", "n_iter_"):
+                setattr(self, name, getattr(self.best_estimator_, name))
+        progress.finish()
+        return self
+
+    def _template(self, **options: Any) -> LinearATk:
+        """Return the plain estimator with the parameters that both have, and the given ones."""
+        shared = set(self._plain().get_params()) & set(self.get_params()) - {"verbose"}
+        return self._plain(**{name: getattr(self, name) for name in shared} | options)
+
+    def _make_grids(self, posed: Posed) -> None:
+        """Set the calibration bound and the grids, k as shares and both ascending."""
+        self._total = posed.targets.total
+        bound = collapse_share(posed.problems) if isinstance(self, ClassifierMixin) else None
+        self.calibration_bound_ = bound
+        if isinstance(self.ks, Integral):
+            self.ks_ = default_ks(int(self.ks), bound)
+        else:
+            self.ks_ = np.unique([resolve_k(k, self._total) / self._total for k in self.ks])
+        self.Cs_ = default_Cs(int(self.Cs)) if isinstance(self.Cs, Integral) else np.unique(self.Cs).astype(float)
+        if self.ks_.size == 0 or self.Cs_.size == 0 or self.Cs_[0] <= 0.0:
+            raise ValueError(
+                f"ks and Cs are expected to be numbers of grid points or non-empty grids with every C > 0, got "
+                f"ks={self.ks!r}, Cs={self.Cs!r}."
+            )
+
+    def _splits(self, X: Any, y: Any, groups: Any) -> list[Split]:
+        """Return the folds as a list, so that all cells see the same."""
+        classification = isinstance(self, ClassifierMixin)
+        if self.cv is not None:
+            return list(check_cv(self.cv, y, classifier=classification).split(X, y, groups))
+        splitter = default_folds(y, classification=classification, random_state=self.random_state)
+        return list(splitter.split(X, y))
+
+    def _fill(self, scores: Array, folds: list[Fold], progress: FitProgress) -> None:
+        """Fill in the scores fold by fold, in this process cell by cell."""
+        template = self._template(k=1.0)
+        template.n_features_in_ = self.n_features_in_
+        if isinstance(self, ClassifierMixin):
+            template.classes_ = self.classes_
+        judge = Judge(template, check_scoring(template, scoring=self.scoring))
+        done: Iterator[Any]
+        if effective_n_jobs(self.n_jobs) == 1:
+            done = (fold.fill(out, judge) for fold, out in zip(folds, scores, strict=True))
+        else:
+            parallel = Parallel(n_jobs=self.n_jobs, return_as="generator")
+            done = parallel(delayed(fold.fill)(np.full(scores.shape[1:], np.nan), judge) for fold in folds)
+        for fold, filled in enumerate(done):
+            scores[fold] = filled
+            if self.verbose:
+                print(f"fold {fold + 1} of {len(folds)}: {filled.size} fits, best score {filled.max():.4g}", flush=True)
+            if progress.passed("fold"):
+                break
+
+    def _choose(self, scores: Array, splits: Sequence[Split]) -> None:
+        """Set the choice from the folds that are complete."""
+        complete = scores[np.isfinite(scores).all(axis=(1, 2))]
+        if len(complete) == 0:
+            raise ValueError(
+                f"At least one fold with a finite score in every cell is expected, got none of {len(scores)}; "
+                "check that the score is defined on every fold."
+            )
+        if self.rule == "best":
+            i, j = choose_best(complete)
+        else:
+            i, j = choose_within_error(complete, float(np.mean([test.size / train.size for train, test in splits])))
+        self.k_share_, self.C_ = float(self.ks_[i]), float(self.Cs_[j])
+        self.k_ = self.k_share_ * self._total
+        self.best_index_ = i * self.Cs_.size + j
+        self.best_params_ = {"k": self.k_share_, "C": self.C_}
+        self.best_score_ = float(complete[:, i, j].mean())
+
+    def _delegate(self, method: str, X: Any) -> npt.NDArray[Any]:
+        """Call the final fit on checked features."""
+        check_is_fitted(self, "best_estimator_")
+        out: npt.NDArray[Any] = getattr(self.best_estimator_, method)(check_features(self, X))
+        return out
+
+
+def _takes_weight(scorer: Any) -> bool:
+    """Return whether a scorer, or the metric it wraps, knows sample weights."""
+    if type(scorer).__name__ == "_PassthroughScorer":  # scikit-learn's stand-in for the estimator's own score
+        return True
+    return "sample_weight" in inspect.signature(getattr(scorer, "_score_func", scorer)).parameters

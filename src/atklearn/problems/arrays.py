@@ -1,0 +1,72 @@
+"""Checking what users pass, once for all: features, targets and sample weights as the arrays that problems take."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils import check_X_y
+from sklearn.utils.validation import validate_data
+
+from atklearn.losses.individual import Array
+
+__all__ = ["check_features", "check_mass", "check_training"]
+
+_FLOATS = (np.float64, np.float32)
+
+
+def check_training(estimator: Any, X: Any, y: Any, **checks: Any) -> tuple[Any, Any]:
+    """Return X as C-ordered array or CSR with 32-bit indices, and y, both checked.
+
+    Parameters
+    ----------
+    estimator : estimator or None
+        Gets ``n_features_in_`` and ``feature_names_in_``; None where a function is called, not an estimator.
+    X, y : array-like
+    **checks
+        What else scikit-learn's ``validate_data`` should see to.
+    """
+    options: dict[str, Any] = {"accept_sparse": "csr", "dtype": list(_FLOATS), "order": "C"} | checks
+    X, y = check_X_y(X, y, **options) if estimator is None else validate_data(estimator, X, y, **options)
+    return _with_small_indices(X), y
+
+
+def check_features(estimator: Any, X: Any, **checks: Any) -> Any:
+    """Return X to predict from, checked against the features of the fit."""
+    options: dict[str, Any] = {"accept_sparse": "csr", "dtype": list(_FLOATS)} | checks
+    return validate_data(estimator, X, reset=False, **options)
+
+
+def check_mass(sample_weight: Any, n_samples: int) -> Array:
+    """Return the sample weights as a vector of numbers >= 0, or say what is wrong with them."""
+    if sample_weight is None:
+        return np.ones(n_samples)
+    mass = np.asarray(sample_weight, dtype=np.float64)
+    if mass.ndim == 0:
+        mass = np.full(n_samples, float(mass))
+    problem = None
+    if mass.shape != (n_samples,):
+        problem = f"an array of shape {mass.shape}; pass one weight per sample"
+    elif not np.isfinite(mass).all():
+        problem = "NaN or infinity; replace or drop these samples"
+    elif mass.min() < 0.0:
+        problem = f"a weight of {mass.min():g}; use 0 to leave a sample out"
+    elif mass.max() == 0.0:
+        problem = "all-zero weights; at least one sample needs a positive weight"
+    if problem is not None:
+        raise ValueError(f"sample_weight is expected to be {n_samples} finite numbers >= 0, got {problem}.")
+    return mass
+
+
+def _with_small_indices(X: Any) -> Any:
+    """Return a sparse matrix with 32-bit indices, which solvers and LIBSVM take; files are often read with 64 bits."""
+    if not sp.issparse(X) or (X.indices.dtype == np.int32 and X.indptr.dtype == np.int32):
+        return X
+    largest = np.iinfo(np.int32).max
+    if max(X.nnz, *X.shape) > largest:
+        raise ValueError(
+            f"A sparse X is expected to have at most {largest} rows, columns and stored entries, got shape {X.shape} "
+            f"with {X.nnz} entries; use fewer rows, or stream them with SGDATkClassifier or SGDATkRegressor."
+        )
+    return type(X)((X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), shape=X.shape)

@@ -1,0 +1,325 @@
+"""Rows in memory, dense or CSR, with every pass over them compiled: see :mod:`atklearn.problems.rows` for the meaning.
+
+A Newton step is five calls: a ray, a look along it, the gradient, the Hessian's weights and its matrix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from atklearn.losses.aggregate import ranked_loss
+from atklearn.losses.compiled import compiled
+from atklearn.losses.individual import Array, IndividualLoss, Kink
+from atklearn.problems import passes
+from atklearn.problems.access import readable
+from atklearn.problems.rows import Curvature, Proof, Reading
+
+__all__ = ["CompiledPoint", "CompiledRows", "Places"]
+
+Places: TypeAlias = npt.NDArray[np.intp]
+
+# Neighbouring rows drawn together when the Hessian is sampled.
+_RUN = 8
+# Predictions whose losses a loss without compiled code expands at once, so that its temporaries stay in the cache.
+_BLOCK = 8192
+
+
+class CompiledRows:
+    """Samples in memory.
+
+    Parameters
+    ----------
+    X : {ndarray, CSR matrix} of shape (n_rows, n_features)
+        An array is C-ordered, of float32 or float64; every sum is accumulated in float64.
+    y : ndarray of shape (n_rows,)
+        Targets; -1 and +1 for classification losses.
+    mass : ndarray of shape (n_rows,)
+        Sample weights > 0.
+    loss : IndividualLoss
+    intercept : bool
+        Whether there is a column of ones, which is never stored; it is the last.
+    """
+
+    def __init__(self, X: Any, y: Array, mass: Array, loss: IndividualLoss, intercept: bool) -> None:
+        self.X = X.astype(np.float64, copy=False) if sp.issparse(X) else X
+        self.y = y
+        self.mass = mass
+        self.loss = loss
+        self.n_rows, self.n_features = (int(size) for size in X.shape)
+        self.n_columns = self.n_features + intercept
+        self.ones = self.n_features if intercept else None
+        self.total = float(mass.sum())
+        self.target_range = float(y.min()), float(y.max())
+        self.two_sided = Kink(loss.kink).is_two_sided
+        self.readable = readable(self.X)
+        self.compiled_loss = compiled(loss)
+
+    def at(self, z: Array, k: float, density: Array | None = None) -> CompiledPoint:
+        """Return the point at z."""
+        u = self.mass / k
+        if density is None:  # everyone alike, and no side taken by two-sided losses
+            density = np.full(self.n_rows, 0.0 if self.two_sided else min(k / self.total, 1.0))
+        return CompiledPoint(self, z, k, u, density)
+
+    def take(self, places: Places) -> CompiledRows:
+        """Return some of the rows."""
+        return CompiledRows(self.X[places], self.y[places], self.mass[places], self.loss, self.ones is not None)
+
+    def sample(self, count: int) -> CompiledRows:
+        """Return one row from each of ``count`` runs: random, sorted, and without shuffling all of them."""
+        run = self.n_rows // count
+        return self.take(np.arange(count) * run + np.random.default_rng(0).integers(run, size=count))
+
+    def paying(self, loss: IndividualLoss) -> CompiledRows:
+        """Return the same samples with another loss."""
+        return CompiledRows(self.X, self.y, self.mass, loss, self.ones is not None)
+
+    def mean_square(self) -> float:
+        """Return the mean of ``|x|^2`` over the mass."""
+        return float(passes.weighted_squares(self.readable, self.mass)) / self.total + (self.ones is not None)
+
+    def holds(self, density: Array) -> bool:
+        """Say whether densities are of as many rows."""
+        return np.shape(density) == (self.n_rows,)
+
+    def blend(self, terms: Sequence[tuple[float, Array]], k: float) -> Array:
+        """Return a linear combination of densities, made feasible."""
+        out = np.clip(sum(factor * density for factor, density in terms), -1.0 if self.two_sided else 0.0, 1.0)
+        out /= max(1.0, float(self.mass @ np.abs(out)) / k)
+        return np.asarray(out)
+
+    def sample_weights(self, density: Array, k: float) -> Array:
+        """Return ``u |r|``."""
+        return self.mass / k * np.abs(density)
+
+    def split(self, z: Array) -> tuple[Array, float]:
+        """Return the weights of the features and the intercept."""
+        return z[: self.n_features], 0.0 if self.ones is None else float(z[self.ones])
+
+    def join(self, weights: Array, intercept: float) -> Array:
+        """Return z from the weights of the features and the intercept."""
+        return np.array(weights) if self.ones is None else np.append(weights, intercept)
+
+    def predict(self, z: Array, out: Array) -> Array:
+        """Fill ``out`` with the predictions."""
+        if z.any():
+            passes.predict(self.readable, *self.split(z), out)
+        else:
+            out.fill(0.0)
+        return out
+
+    def pull_back(self, a: Array) -> Array:
+        """Return ``X^T a``."""
+        out = np.empty(self.n_columns)
+        total = passes.pull_back(self.readable, a, out[: self.n_features])
+        if self.ones is not None:
+            out[self.ones] = total
+        return out
+
+    def expand(self, start: Array, t: float, direction: Array, into: _Losses) -> None:
+        """Fill in predictions ``start + t * direction``, ``s`` and its slope."""
+        if self.compiled_loss is not None:
+            passes.expand_along(self.compiled_loss, start, t, direction, self.y, into.f, into.s, into.slope)
+            return
+        into.f[:] = start + t * direction
+        for begin in range(0, self.n_rows, _BLOCK):
+            part = slice(begin, begin + _BLOCK)
+            into.s[part], into.slope[part], _ = self.loss.expand(into.f[part], self.y[part])
+
+    def curvatures(self, f: Array, rows: Places) -> Array:
+        """Return the second derivatives of ``s`` for some rows."""
+        if self.compiled_loss is None:
+            return np.asarray(self.loss.expand(f[rows], self.y[rows])[2], dtype=np.float64)
+        out = np.empty(rows.size)
+        passes.curvatures(self.compiled_loss, f, self.y, rows, out)
+        return out
+
+
+class _Losses:
+    """What is known at one z, one number per sample."""
+
+    def __init__(self, n_rows: int) -> None:
+        self.f, self.s, self.slope, self.r, self.a = np.empty((5, n_rows))
+
+
+class CompiledPoint:
+    """The rows at one z and one k."""
+
+    def __init__(self, rows: CompiledRows, z: Array, k: float, u: Array, density: Array) -> None:
+        self.rows, self.z, self.k, self.u, self.centre = rows, z, k, u, density
+        self.here = _Losses(rows.n_rows)
+        self.there: _Losses | None = None  # where a ray looks
+        self.threshold = self.moving = 0.0
+        self.here.r[:] = density
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Compute predictions and losses anew from z."""
+        f = self.rows.predict(self.z, self.here.f)
+        self.rows.expand(f, 0.0, f, self.here)
+
+    def smooth(self, mu: float) -> Reading:
+        """Find threshold and densities."""
+        return self.settle(self.here, mu, self.here.f)
+
+    def settle(self, losses: _Losses, mu: float, along: Array) -> Reading:
+        """Find threshold and densities of some losses; the last threshold is the first guess."""
+        reading = Reading(
+            *passes.settle(
+                losses.f, losses.s, losses.slope, self.centre, self.u, mu, self.threshold, self.rows.two_sided, along,
+                losses.r, losses.a,
+            )
+        )  # fmt: skip
+        self.threshold, self.moving = reading.threshold, reading.moving
+        return reading
+
+    def recentre(self) -> None:
+        """Make the densities the centre."""
+        self.centre = self.here.r.copy()
+
+    def shift(self, amount: float) -> None:
+        """Move along the column of ones."""
+        assert self.rows.ones is not None
+        self.z[self.rows.ones] += amount
+        self.here.f += amount
+        self.rows.expand(self.here.f, 0.0, self.here.f, self.here)
+
+    def towards(self, direction: Array) -> CompiledRay:
+        """Return the ray in a direction."""
+        if self.there is None:
+            self.there = _Losses(self.rows.n_rows)
+        return CompiledRay(self, direction, self.there)
+
+    def gradient(self) -> Array:
+        """Return ``X^T (u r s')``."""
+        return self.rows.pull_back(self.here.a)
+
+    def curvature(self, mu: float, *, form: bool, most: int | None = None, seed: int = 0) -> Curvature:
+        """Return the generalised Hessian of the smoothed loss."""
+        rows, here = self.rows, self.here
+        picked, n_tied = passes.strata(here.r)
+        scale = np.ones(picked.size)
+        is_sampled = most is not None and picked.size > most
+        if most is not None and is_sampled:
+            picked, scale = _sample((picked[:n_tied], picked[n_tied:]), most, seed)
+        h, pulls = np.empty((2, picked.size))
+        curvatures = rows.curvatures(here.f, picked)
+        passes.weigh(picked, scale, here.r, here.slope, curvatures, self.u, mu, self.moving, h, pulls)
+        if not form:
+            product, diagonal = self._operator(picked, h, pulls)
+            return Curvature(None, product, diagonal, is_sampled, n_tied > 0)
+        options = self.moving > 0.0, rows.ones is not None
+        if sp.issparse(rows.X):
+            H = passes.sparse_hessian(rows.readable, picked, h, pulls, *options, rows.n_features)
+        else:
+            H = passes.dense_hessian(rows.readable, picked, h, pulls, *options)
+        return Curvature(H, None, None, is_sampled, n_tied > 0)
+
+    def _operator(self, picked: Places, h: Array, pulls: Array) -> tuple[Any, Array]:
+        """Return the function v -> H v, one pass over the picked rows, and the diagonal of H."""
+        rows, X = self.rows, self.rows.readable
+        rank_one, diagonal = np.zeros((2, rows.n_columns))
+        passes.column_squares(X, picked, h, diagonal)
+        if rows.ones is not None:
+            diagonal[rows.ones] = h.sum()
+        if self.moving > 0.0:
+            total = passes.pull_back_rows(X, picked, pulls, rank_one)
+            if rows.ones is not None:
+                rank_one[rows.ones] = total
+            diagonal -= rank_one**2
+
+        def product(v: Array) -> Array:
+            out = np.empty(rows.n_columns)
+            total = passes.gram_product(X, picked, h, *rows.split(v), out)
+            if rows.ones is not None:
+                out[rows.ones] = total
+            out -= (rank_one @ v) * rank_one
+            return out
+
+        return product, diagonal
+
+    def prove(self, *, balanced: bool) -> Proof:
+        """Return the exact aggregate and a feasible density near r."""
+        s, slope, r = self.here.s, self.here.slope, self.here.r.copy()
+        threshold = ranked_loss(Kink(self.rows.loss.kink).loss(s), self.rows.mass, self.k)
+        value, slack = passes.make_feasible(s, slope, self.u, threshold, self.rows.two_sided, balanced, r)
+        return Proof(value, threshold, slack, self.rows.pull_back(self.u * r * slope), r)
+
+    def largest(self, count: int, *, beside: CompiledPart | None = None, above: float = 0.0) -> CompiledPart:
+        """Return the rows with the largest losses."""
+        losses = Kink(self.rows.loss.kink).loss(self.here.s).copy()
+        if beside is None:
+            return CompiledPart(self.rows, _largest(losses, count))
+        losses[beside.places] = -1.0
+        count = min(count, int(np.count_nonzero(losses > above)))
+        places = np.sort(np.concatenate([beside.places, _largest(losses, count)])) if count else beside.places
+        return CompiledPart(self.rows, places)
+
+
+class CompiledRay:
+    """A half-line from a point."""
+
+    def __init__(self, point: CompiledPoint, direction: Array, there: _Losses) -> None:
+        self.point, self.direction, self.there = point, direction, there
+        self.f_direction = point.rows.predict(direction, np.empty(point.rows.n_rows))
+        self.t = 0.0
+
+    def at(self, t: float, mu: float) -> Reading:
+        """Smooth the losses at ``z + t * direction``."""
+        self.t = t
+        self.point.rows.expand(self.point.here.f, t, self.f_direction, self.there)
+        return self.point.settle(self.there, mu, self.f_direction)
+
+    def land(self) -> None:
+        """Move the point to where the ray was last looked at."""
+        point = self.point
+        point.z = point.z + self.t * self.direction
+        point.here, point.there = self.there, point.here
+
+
+@dataclass(frozen=True)
+class CompiledPart:
+    """Some of the rows, and their places."""
+
+    whole: CompiledRows
+    places: Places
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rows", self.whole.take(self.places))
+
+    def restrict(self, density: Array) -> Array:
+        """Return the densities of these rows."""
+        return density[self.places]
+
+    def extend(self, density: Array) -> Array:
+        """Return densities of all rows."""
+        out = np.zeros(self.whole.n_rows)
+        out[self.places] = density
+        return out
+
+
+def _sample(parts: tuple[Places, Places], most: int, seed: int) -> tuple[Places, Array]:
+    """Draw up to ``most`` rows from each part; return them and how many rows each stands for."""
+    rng = np.random.default_rng(seed)
+    picked, scales = [], []
+    for part in parts:
+        sample = part
+        if part.size > most:  # short runs, one from each of as many equal parts: random, yet quick to read
+            runs = most // _RUN
+            starts = ((np.arange(runs) + rng.random(runs)) * ((part.size - _RUN) / runs)).astype(np.intp)
+            sample = part[(starts[:, None] + np.arange(_RUN)).ravel()]
+        picked.append(sample)
+        scales.append(np.full(sample.size, part.size / max(sample.size, 1)))
+    return np.concatenate(picked), np.concatenate(scales)
+
+
+def _largest(losses: Array, count: int) -> Places:
+    """Return the sorted places of the largest losses."""
+    count = min(max(count, 1), losses.size)
+    return np.sort(np.argpartition(losses, losses.size - count)[losses.size - count :])

@@ -1,0 +1,242 @@
+"""From arrays to problems and back: classes, one-versus-rest targets, mass; and what is published of the solutions.
+
+Every estimator, path and comparison states its problems here, so that weights, classes and k mean the same everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+
+from atklearn.losses.aggregate import resolve_k
+from atklearn.losses.individual import Array, IndividualLoss
+from atklearn.problems.arrays import check_mass
+from atklearn.problems.compiled_rows import CompiledRows
+from atklearn.problems.objective import InterceptKind, Problem
+from atklearn.problems.solution import Certificate, Solution
+
+__all__ = [
+    "Coefficients",
+    "Posed",
+    "Posing",
+    "Targets",
+    "class_targets",
+    "intercept_kind",
+    "one_versus_rest",
+    "published",
+    "regression_targets",
+]
+
+
+@dataclass(frozen=True)
+class Targets:
+    """What y and the weights say, in the form that problems take.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n_problems, n_samples)
+        For classes +1 and -1, a row per problem; for a regression y itself, as one row.
+    mass : ndarray of shape (n_samples,)
+        Sample weights times class weights; 0 leaves a sample out.
+    classes : ndarray of shape (n_classes,) or None
+        None for a regression.
+    """
+
+    values: Array
+    mass: Array
+    classes: npt.NDArray[Any] | None = None
+
+    @property
+    def total(self) -> float:
+        """The mass of all samples, which k counts in."""
+        return float(self.mass.sum())
+
+    @property
+    def kept(self) -> npt.NDArray[np.bool_]:
+        """Which samples have mass."""
+        return self.mass > 0.0
+
+    @property
+    def names(self) -> list[str]:
+        """What each problem is about, for messages."""
+        if self.classes is None:
+            return ["fit"]
+        return [f"class {label!r}" for label in self.classes[-len(self.values) :]]
+
+
+def regression_targets(y: Any, sample_weight: Any = None) -> Targets:
+    """Return the targets of a regression."""
+    values = np.asarray(y, dtype=np.float64)
+    return Targets(values[None, :], check_mass(sample_weight, values.size))
+
+
+def class_targets(y: Any, sample_weight: Any = None, class_weight: Any = None, owner: str = "A classifier") -> Targets:
+    """Return the targets of a classification, and make sure that two classes have mass.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n_samples,)
+        Labels of any kind.
+    sample_weight : array-like of shape (n_samples,), default=None
+    class_weight : dict, "balanced" or None, default=None
+        Balanced by weight, so that weighting and repeating samples agree.
+    owner : str
+        Who asks, for messages.
+
+    Examples
+    --------
+    >>> targets = class_targets(np.array(["a", "b", "b"]), class_weight="balanced")
+    >>> targets.values, targets.mass
+    (array([[-1.,  1.,  1.]]), array([1.5 , 0.75, 0.75]))
+    """
+    check_classification_targets(y)
+    classes, codes = np.unique(y, return_inverse=True)
+    mass = check_mass(sample_weight, codes.size)
+    present = np.bincount(codes, weights=mass, minlength=classes.size)
+    if np.count_nonzero(present) < 2:
+        raise ValueError(
+            f"{owner} expects samples of at least 2 classes with positive weight, got {classes.size} class(es) in y, "
+            f"{np.count_nonzero(present)} of them with weight; check y and sample_weight."
+        )
+    if class_weight == "balanced":
+        mean = present.sum() / np.count_nonzero(present)
+        mass = mass * np.divide(mean, present, where=present > 0, out=np.zeros_like(present))[codes]
+    elif class_weight is not None:
+        mass = mass * compute_class_weight(class_weight, classes=classes, y=classes[codes])[codes]
+    if mass.min() < 0.0 or np.count_nonzero(np.bincount(codes, weights=mass)) < 2:
+        raise ValueError(
+            f"class_weight is expected to give weights >= 0 and a positive one to at least 2 classes, "
+            f"got {class_weight!r}."
+        )
+    return Targets(one_versus_rest(codes, classes.size), mass, classes)
+
+
+def one_versus_rest(codes: npt.NDArray[np.intp], n_classes: int) -> Array:
+    """Return +1 and -1, a row per problem: the second of two classes against the first, else each against the rest.
+
+    Examples
+    --------
+    >>> one_versus_rest(np.array([0, 1, 1]), 2)
+    array([[-1.,  1.,  1.]])
+    """
+    positives = np.array([1]) if n_classes == 2 else np.arange(n_classes)
+    return np.where(codes == positives[:, None], 1.0, -1.0)
+
+
+def intercept_kind(fit_intercept: bool, penalize_intercept: bool) -> InterceptKind:
+    """Return what becomes of the intercept."""
+    if not fit_intercept:
+        return "none"
+    return "penalized" if penalize_intercept else "free"
+
+
+class Coefficients(NamedTuple):
+    """Linear models, a row or entry per problem."""
+
+    weights: Array
+    intercepts: Array
+
+    def decision(self, X: Any) -> Array:
+        """Return ``X w + b``, shape (n_problems, n_samples)."""
+        return np.asarray((X @ self.weights.T).T) + self.intercepts[:, None]
+
+
+@dataclass(frozen=True)
+class Posing:
+    """How linear problems are stated on whatever data: the loss, the intercept, the class weights.
+
+    Attributes
+    ----------
+    loss : IndividualLoss
+        It decides between classification and regression.
+    intercept : {"free", "penalized", "none"}
+    class_weight : dict, "balanced" or None, default=None
+    owner : str
+        Who asks, for messages.
+    """
+
+    loss: IndividualLoss
+    intercept: InterceptKind
+    class_weight: Any = None
+    owner: str = "A classifier"
+
+    @property
+    def is_classification(self) -> bool:
+        """Whether targets are labels."""
+        return self.loss.task == "classification"
+
+    def on(self, X: Any, y: Any, sample_weight: Any = None, *, k: float = 1.0, C: float = 1.0) -> Posed:
+        """State the problems on checked arrays, leaving out samples without mass; k is a count or a share."""
+        if self.is_classification:
+            targets = class_targets(y, sample_weight, self.class_weight, self.owner)
+        else:
+            targets = regression_targets(y, sample_weight)
+        kept, values, mass = targets.kept, targets.values, targets.mass
+        if not kept.all():
+            X, values, mass = X[kept], np.ascontiguousarray(values[:, kept]), mass[kept]
+        has_ones = self.intercept != "none"
+        amount = resolve_k(k, float(mass.sum()))
+        rows = [CompiledRows(X, target, mass, self.loss, has_ones) for target in values]
+        return Posed(targets, [Problem(each, amount, float(C), self.intercept) for each in rows])
+
+
+@dataclass(frozen=True)
+class Posed:
+    """Problems on given data: one for a regression or two classes, else one per class against the rest."""
+
+    targets: Targets
+    problems: list[Problem]
+
+    @property
+    def k(self) -> float:
+        """The mass in the top."""
+        return self.problems[0].k
+
+    def at(self, k: float, C: float) -> Posed:
+        """Return the problems with another k, in mass, and C."""
+        return Posed(self.targets, [problem.at(k, C) for problem in self.problems])
+
+    def coefficients(self, solutions: Sequence[Certificate]) -> Coefficients:
+        """Return the linear models of solutions, one per problem."""
+        parts = [problem.coefficients(solution) for problem, solution in zip(self.problems, solutions, strict=True)]
+        return Coefficients(np.array([w for w, _ in parts]), np.array([b for _, b in parts]))
+
+    def rounded(self, solutions: Sequence[Solution], dtype: Any, tol: float) -> list[Solution]:
+        """Return the solutions with coefficients that ``dtype`` can hold, and the certificates of these."""
+        if np.dtype(dtype) == np.float64:
+            return list(solutions)
+        rounded = []
+        for problem, solution in zip(self.problems, solutions, strict=True):
+            coef = solution.coef.astype(dtype).astype(np.float64)
+            rounded.append(solution.proved_by(problem.certify(coef, solution.density), tol))
+        return rounded
+
+
+class _Weighted(Protocol):
+    """What is asked of a problem, linear or of a kernel, about its solution."""
+
+    k: float
+
+    def sample_weights(self, certificate: Certificate) -> Array: ...
+
+
+def published(targets: Targets, problems: Sequence[_Weighted], solutions: Sequence[Solution]) -> dict[str, Any]:
+    """Return the fitted attributes that all estimators share: plain for one problem, else an entry or column for each.
+
+    ``sample_weights_`` has an entry per sample given, zero for those without mass; ``k_`` is in units of sample weight
+    and ``k_share_`` the same as part of the whole, a value for the parameter ``k``.
+    """
+    weights = np.zeros((targets.mass.size, len(solutions)))
+    weights[targets.kept] = np.array([p.sample_weights(s) for p, s in zip(problems, solutions, strict=True)]).T
+    single = len(solutions) == 1
+    attributes: dict[str, Any] = {"sample_weights_": weights[:, 0] if single else weights}
+    for name in ("threshold", "dual_gap", "objective", "n_iter"):
+        values = [getattr(solution, name) for solution in solutions]
+        attributes[f"{name}_"] = values[0] if single else np.array(values)
+    return attributes | {"k_": problems[0].k, "k_share_": min(problems[0].k / targets.total, 1.0)}
