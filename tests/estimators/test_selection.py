@@ -23,7 +23,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from atklearn import ATkClassifier, ATkClassifierCV, ATkRegressor, ATkRegressorCV
 from atklearn.selection.choosing import choose_best, choose_within_error, corrected_standard_error, default_ks
 from atklearn.datasets import make_toy
-from atklearn.measures.scores import g_mean_scorer, worst_class_error
+from atklearn.measures import g_mean_scorer, worst_class_error
 
 
 @pytest.fixture(scope="module")
