@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 
 from atklearn.datasets import make_toy
 from atklearn.losses.individual import INDIVIDUAL_LOSSES
-from atklearn.measures import MEASURES
+from atklearn.measures import MEASURES, Measure
 from atklearn.report.comparison_page import comparison_page
 from atklearn.report.content import Explorer, Table
 from atklearn.report.wording import LOSS_TITLES, WEIGHT_TITLES, certified, number
@@ -142,6 +142,25 @@ def test_titles_and_notes_are_those_of_the_measures(records):
     explorer = next(block for section in page.sections for block in section.blocks if isinstance(block, Explorer))
     assert explorer.chart.y_title == MEASURES["balanced_error"].heading
     assert number(0.125, "g_mean") == "12.5"
+
+
+def test_one_entry_adds_a_measure(tmp_path, monkeypatch):
+    """It is computed, may choose, gives the verdict and is shown, and nothing but the catalogue knows it."""
+    accuracy = Measure(
+        "accuracy", "accuracy", ("classification",), lambda answers: 1.0 - answers.mean(answers.wrong),
+        higher_is_better=True, percent=True, digits=2,
+    )  # fmt: skip
+    monkeypatch.setitem(MEASURES, "accuracy", accuracy)
+    settings = Settings.for_task("classification", **{**UNUSUAL, "score": "accuracy", "n_splits": 2})
+    run_comparison(toy_table(), settings, tmp_path / "results.jsonl")
+    records = list(read_results(tmp_path / "results.jsonl"))
+    for cell in of_kind(records, "cell"):
+        if cell["test"]:
+            assert cell["test"]["accuracy"] == pytest.approx(1.0 - cell["test"]["error"], abs=1e-6)
+    page = comparison_page(records)
+    assert page.headline.startswith("Accuracy ")
+    tables = {block.name: block for section in page.sections for block in section.blocks if isinstance(block, Table)}
+    assert tables["measures"].columns[1] == "accuracy %"
 
 
 def test_everything_that_is_compared_has_a_title():

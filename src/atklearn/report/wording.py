@@ -105,4 +105,5 @@ def certified(records: Iterable[Record]) -> str:
             f"{n_fits - n_missed} of {n_fits} fits are certified to a relative duality gap of {asked}, as asked for; "
             f"the largest gap is {largest:.2g}"
         )
-    return f"every fit is certified to a relative duality gap of at most {largest:.2g} ({asked} was asked for)"
+    who = "every fit is certified" if n_fits > 1 else "certified"
+    return f"{who} to a relative duality gap of at most {largest:.2g} ({asked} was asked for)"
