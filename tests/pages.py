@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from atklearn.report.content import (
     Cell,
@@ -54,6 +55,15 @@ def some_page(names=(), outcome="helps"):
         sections,
         provenance,
     )
+
+
+def paper(*blocks, outcome="none"):
+    """Build a page with one section."""
+    return Page("Title", "Headline.", outcome, [Section("only", "Only section", blocks)])
+
+
+def curve(**changes):
+    return replace(Chart("curve", "Curve", "k", "error", [Series("a", [1, 2], [3.0, 4.0])]), **changes)
 
 
 PARAGRAPH = (

@@ -22,9 +22,11 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.text import Text
 
+from atklearn.measures.catalogue import DEFAULT_MEASURES, selectable_measures
+
 if TYPE_CHECKING:
-    from atklearn.study.running import Task
     from atklearn.report.content import Page
+    from atklearn.study.running import Task
 
 __all__ = ["app"]
 
@@ -59,14 +61,12 @@ class TaskName(StrEnum):
 
 
 class Score(StrEnum):
-    """What chooses k and C, and what the verdict is about."""
+    """What chooses k and C, and what the verdict is about: the measures that may."""
 
-    error = "error"
-    balanced_error = "balanced_error"
-    g_mean = "g_mean"
-    worst_class_error = "worst_class_error"
-    rmse = "rmse"
-    mae = "mae"
+    _ignore_ = "Score measure"
+    Score = vars()
+    for measure in selectable_measures():
+        Score[measure] = measure
 
 
 class Part(StrEnum):
@@ -101,7 +101,9 @@ def compare(
     task: Annotated[TaskName | None, typer.Option(help="Kind of target.", show_default="detected")] = None,
     group: Annotated[str | None, typer.Option(help="Column to report by; not a feature.")] = None,
     drop: Annotated[list[str] | None, typer.Option(help="Column to leave out; may be repeated.")] = None,
-    score: Annotated[Score | None, typer.Option(help="What counts.", show_default="balanced_error or rmse")] = None,
+    score: Annotated[
+        Score | None, typer.Option(help="What counts.", show_default=" or ".join(DEFAULT_MEASURES.values()))
+    ] = None,
     loss: Annotated[
         list[str] | None, typer.Option(help="Individual loss; may be repeated.", show_default="two that fit the task")
     ] = None,
@@ -117,9 +119,10 @@ def compare(
 ) -> None:
     """Compare maximum, average and AT_k on a table: a verdict, a recommended k, the hardest rows, a report."""
     with failing_in_one_sentence():
+        from atklearn.report.comparison_findings import comparison_summary
+        from atklearn.report.comparison_page import comparison_page
         from atklearn.study.comparison import Settings, run_comparison
         from atklearn.study.last_fit import fit_recommended
-        from atklearn.report.comparison_page import comparison_page, comparison_summary
         from atklearn.study.results import read_results
         from atklearn.study.saving import save_model
         from atklearn.study.tabular import monk_table, read_table
@@ -193,8 +196,8 @@ def reproduce(
     """Rerun the tables and figures of the paper, ours beside the printed numbers."""
     with failing_in_one_sentence():
         from atklearn.datasets import DATASETS
-        from atklearn.study.reproduction import run_reproduction
         from atklearn.report.paper_page import paper_page, paper_summary
+        from atklearn.study.reproduction import run_reproduction
         from atklearn.study.results import read_results
 
         if data is not None and not data.is_dir():
@@ -319,8 +322,8 @@ def results_file(folder: Path, fresh: bool) -> Path:
 
 def publish(page: Page, folder: Path) -> None:
     """Write the report and its figures."""
-    from atklearn.report.pictures import write_figures
     from atklearn.report.page import write_page
+    from atklearn.report.pictures import write_figures
 
     write_page(page, folder / REPORT)
     write_figures(page, folder / FIGURES)

@@ -150,11 +150,12 @@ class TestFittedState:
         model = ATkClassifier(fit_intercept=False).fit(*binary)
         assert model.intercept_ == 0.0
 
-    def test_float32_stays_float32(self, binary, diabetes):
+    def test_float32_is_predicted_in_float32_from_coefficients_as_certified(self, binary, diabetes):
         model = ATkClassifier().fit(binary[0].astype(np.float32), binary[1])
-        assert model.coef_.dtype == model.decision_function(binary[0].astype(np.float32)).dtype == np.float32
+        assert model.decision_function(binary[0].astype(np.float32)).dtype == np.float32
         assert model.predict_proba(binary[0].astype(np.float32)).dtype == np.float32
-        assert ATkRegressor().fit(diabetes[0].astype(np.float32), diabetes[1]).coef_.dtype == np.float32
+        for fitted in (model, ATkRegressor().fit(diabetes[0].astype(np.float32), diabetes[1])):
+            assert fitted.coef_.dtype == np.float64  # rounding them would change the objective that is published
 
     def test_probabilities_only_with_log_loss(self, binary):
         assert not hasattr(ATkClassifier("hinge"), "predict_proba")

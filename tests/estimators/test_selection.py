@@ -22,7 +22,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from atklearn import ATkClassifier, ATkClassifierCV, ATkRegressor, ATkRegressorCV
 from atklearn.datasets import make_toy
-from atklearn.measures.scores import g_mean_scorer, worst_class_error
+from atklearn.measures import g_mean_scorer, worst_class_error
 from atklearn.selection.choosing import choose_best, choose_within_error, corrected_standard_error, default_ks
 
 

@@ -9,9 +9,9 @@ import pytest
 from pages import HOSTILE, some_page
 
 from atklearn.datasets import make_toy
-from atklearn.study.comparison import Settings, run_comparison
 from atklearn.report.comparison_page import comparison_page
 from atklearn.report.page import write_page
+from atklearn.study.comparison import Settings, run_comparison
 from atklearn.study.results import read_results
 from atklearn.study.tabular import read_table
 

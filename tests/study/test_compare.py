@@ -13,12 +13,13 @@ from tables import mixed_table
 
 from atklearn import ATkClassifier
 from atklearn.datasets import make_toy
+from atklearn.report.comparison_findings import comparison_summary
+from atklearn.report.comparison_page import comparison_page
+from atklearn.report.content import Explorer, Table
 from atklearn.study.comparison import Settings, SplitGrids, run_comparison
 from atklearn.study.last_fit import fit_recommended
-from atklearn.study.running import Task, run_experiment
-from atklearn.report.comparison_page import comparison_page, comparison_summary
-from atklearn.report.content import Explorer, Table
 from atklearn.study.results import ResultsFile, read_results
+from atklearn.study.running import Task, run_experiment
 from atklearn.study.tabular import TabularData, monk_table, read_table, take_rows
 
 SMALL = {"n_splits": 3, "n_ks": 3, "n_Cs": 2, "n_folds": 3}
@@ -62,7 +63,7 @@ def test_nothing_of_the_test_part_is_seen():
     for task in grids.tasks():
         if task.key is not None and task.key[0] == 0:
             one, other = grids.run(task), others.run(task)
-            for field in ("k", "C", "validation", "gap"):
+            for field in ("k", "C", "validation", "gap", "fold_gap"):
                 assert [record[field] for record in one] == [record[field] for record in other]
             assert [record["test"] for record in one] != [record["test"] for record in other]
 
@@ -88,7 +89,7 @@ def test_cells_are_the_fits_they_name():
     data = table(X, y)
     grids = SplitGrids(data, small("classification"))
     X_train, X_test, train, test = grids._parts(1)
-    record = next(r for r in grids.run(grids.tasks()[5]) if r["aggregate"] == "average_top_k" and r["C"] > 1.0)
+    record = next(r for r in grids.run(grids.tasks()[5]) if r["aggregate"] == "atk" and r["C"] > 1.0)
     assert record["split"] == 1
     weight = "balanced" if record["weights"] == "balanced" else None
     model = ATkClassifier(record["loss"], k=record["share"], C=record["C"], class_weight=weight, tol=1e-3)

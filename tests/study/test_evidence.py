@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from atklearn.study.evidence import ANY, Method, collect_grids, compare_methods, paired_difference, recommend
+from atklearn.study.evidence import collect_grids, compare_methods, paired_difference, ratio_of_parts, recommend
+from atklearn.study.methods import ANY, Method
 from atklearn.study.results import cell_record
 
 N, KS, CS = 100.0, [1.0, 20.0, 50.0, 100.0], [1.0, 10.0]
@@ -25,15 +26,15 @@ def cells(validation, test, n_splits=6, n_folds=5, seed=0):
             on_folds = validation(k, C) + noise
             on_test = {} if split is None else {"error": test(k, C) + 0.001 * rng.standard_normal()}
             records.append(
-                cell_record(dataset="a", loss=loss, weights=weights, split=split, k=k, n=N, C=C, gap=0.0,
-                            validation={"error": on_folds.tolist()}, test=on_test)
+                cell_record(dataset="a", loss=loss, weights=weights, split=split, k=k, n=N, C=C, tol=1e-3,
+                            gaps=None, validation={"error": on_folds.tolist()}, test=on_test, n_folds=n_folds)
             )  # fmt: skip
     return records
 
 
 def outcome(records):
     grids = collect_grids(records, "a")
-    return grids, compare_methods(grids, "error", test_to_train=1 / 3, fold_ratio=1 / 4)
+    return grids, compare_methods(grids, "error", ratio_of_parts({"train": 0.75, "test": 0.25}))
 
 
 def better_at_50(k, C):
@@ -108,7 +109,7 @@ def test_the_order_of_the_records_does_not_matter():
 @pytest.mark.parametrize(("shape", "share"), [(better_at_50, 0.5), (flat, 1.0)])
 def test_the_recommendation_follows_the_verdict(shape, share):
     grids, found = outcome(cells(shape, shape))
-    advice = recommend(found, grids[None], 1 / 4)
+    advice = recommend(found, grids[None])
     assert advice.share == share
     assert advice.C == 10.0
     assert ("no better" in advice.reason) == (share == 1.0)

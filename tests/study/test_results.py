@@ -94,8 +94,8 @@ def test_other_files_are_no_results(tmp_path):
         list(read_results(path))
 
 
-@pytest.mark.parametrize(("k", "aggregate"), [(1, "maximum"), (2, "average_top_k"), (10, "average")])
+@pytest.mark.parametrize(("k", "aggregate"), [(1, "maximum"), (2, "atk"), (10, "average")])
 def test_the_aggregate_is_named(k, aggregate):
-    record = cell_record(dataset="a", loss="hinge", weights="plain", split=0, k=k, n=10.0, C=1.0, gap=0.0,
+    record = cell_record(dataset="a", loss="hinge", weights="plain", split=0, k=k, n=10.0, C=1.0, tol=1e-3, gaps=[0.0],
                          validation={}, test={})  # fmt: skip
     assert record["aggregate"] == aggregate

@@ -133,9 +133,9 @@ class ATkClassifier(LinearClassifierMixin, LinearATk):
         self.warm_start = warm_start
         self.verbose = verbose
 
-    def _publish(self, posed: Posed, solutions: list[Solution], dtype: Any) -> None:
+    def _publish(self, posed: Posed, solutions: list[Solution]) -> None:
         self.classes_ = posed.targets.classes
-        super()._publish(posed, solutions, dtype)
+        super()._publish(posed, solutions)
         for problem, solution in zip(posed.problems, solutions, strict=True):
             if not beats_zero(problem, solution):
                 warn_of_collapse(self.k, problem.k, collapse_limit(problem), problem.rows.total, "linear model")
@@ -236,8 +236,8 @@ class ATkRegressor(RegressorMixin, LinearATk):
         self.warm_start = warm_start
         self.verbose = verbose
 
-    def _publish(self, posed: Posed, solutions: list[Solution], dtype: Any) -> None:
-        super()._publish(posed, solutions, dtype)
+    def _publish(self, posed: Posed, solutions: list[Solution]) -> None:
+        super()._publish(posed, solutions)
         self.coef_, self.intercept_ = self.coef_[0], self.intercept_[0]
 
     def predict(self, X: Any) -> npt.NDArray[Any]:

@@ -7,7 +7,6 @@ from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
-import numpy as np
 from sklearn.base import BaseEstimator, _fit_context
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -78,7 +77,7 @@ class LinearATk(CallbackSupportMixin, BaseEstimator):
                 solve(problem, tol=self.tol, max_iter=self.max_iter, start=start, progress=progress.following(name))
                 for problem, start, name in zip(posed.problems, self._starts(posed), posed.targets.names, strict=True)
             ]
-            self._publish(posed, posed.rounded(solutions, X.dtype, self.tol), X.dtype)
+            self._publish(posed, solutions)
             progress.finish()
         return self
 
@@ -89,10 +88,9 @@ class LinearATk(CallbackSupportMixin, BaseEstimator):
             return [None] * len(posed.problems)
         return [problem.starting_from(solution) for problem, solution in zip(posed.problems, previous, strict=True)]
 
-    def _publish(self, posed: Posed, solutions: list[Solution], dtype: Any) -> None:
+    def _publish(self, posed: Posed, solutions: list[Solution]) -> None:
         """Set the fitted attributes, and say where the tolerance was missed."""
-        weights, intercepts = posed.coefficients(solutions)
-        self.coef_, self.intercept_ = np.ascontiguousarray(weights, dtype=dtype), intercepts.astype(dtype)
+        self.coef_, self.intercept_ = posed.coefficients(solutions)
         for name, value in published(posed.targets, posed.problems, solutions).items():
             setattr(self, name, value)
         if self.warm_start:

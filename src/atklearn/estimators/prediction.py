@@ -13,9 +13,10 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from atklearn.losses.individual import LogLoss
+from atklearn.measures.labels import chosen_labels
 from atklearn.problems.arrays import check_features
 
-__all__ = ["LinearClassifierMixin", "chosen_labels", "linear_scores"]
+__all__ = ["LinearClassifierMixin", "linear_scores"]
 
 
 class LinearClassifierMixin(ClassifierMixin):
@@ -28,7 +29,7 @@ class LinearClassifierMixin(ClassifierMixin):
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Return the predicted class labels, shape (n_samples,)."""
-        return chosen_labels(self.decision_function(X), self.classes_)
+        return chosen_labels(linear_scores(self, X).T, self.classes_)
 
     @available_if(lambda self: self.loss == "log_loss" or isinstance(self.loss, LogLoss))
     def predict_proba(self, X: Any) -> npt.NDArray[Any]:
@@ -51,16 +52,11 @@ class LinearClassifierMixin(ClassifierMixin):
         return logarithms
 
 
-def chosen_labels(scores: npt.NDArray[Any], classes: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return the labels that decision values choose: by their sign for two classes, else by the largest."""
-    codes = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
-    labels: npt.NDArray[Any] = classes[codes]
-    return labels
-
-
 def linear_scores(estimator: Any, X: Any) -> npt.NDArray[Any]:
     """Return ``X w + b`` of a fitted estimator."""
     check_is_fitted(estimator)
     X = check_features(estimator, X)
-    scores: npt.NDArray[Any] = safe_sparse_dot(X, estimator.coef_.T) + estimator.intercept_
+    # In the precision of X: NumPy would copy all of a float32 X to multiply it by float64 coefficients.
+    coef, intercept = (np.asarray(part, dtype=X.dtype) for part in (estimator.coef_, estimator.intercept_))
+    scores: npt.NDArray[Any] = safe_sparse_dot(X, coef.T) + intercept
     return scores

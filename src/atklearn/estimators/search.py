@@ -36,7 +36,7 @@ class ATkClassifierCV(ClassifierMixin, LinearATkCV):
         samples, the noisier the score of a single partition.
     scoring : str, callable or None, default=None
         As in scikit-learn; None is accuracy. Where a class is rare, use a score that sees it, such as
-        "balanced_accuracy" or :data:`atklearn.measures.scores.g_mean_scorer`. Sample weights are passed on if it takes them.
+        "balanced_accuracy" or :data:`atklearn.measures.g_mean_scorer`. Sample weights are passed on if it takes them.
     rule : {"one_standard_error", "best"}, default="one_standard_error"
         "best" takes the cell with the best mean score. "one_standard_error" takes the largest k with a cell that is
         behind the best by no more than the standard error of their difference, and its best C.

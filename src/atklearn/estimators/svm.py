@@ -8,8 +8,8 @@ import numpy.typing as npt
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils._param_validation import StrOptions
 
-from atklearn.estimators.prediction import chosen_labels
 from atklearn.estimators.svm_base import KernelATk
+from atklearn.measures.labels import chosen_labels
 from atklearn.problems.gram import KernelName
 from atklearn.problems.kernel_problem import KernelProblem
 from atklearn.problems.posing import Targets, class_targets
@@ -167,7 +167,7 @@ class ATkSVC(ClassifierMixin, KernelATk):
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Return the predicted class labels, shape (n_samples,)."""
-        return chosen_labels(self.decision_function(X), self.classes_)
+        return chosen_labels(self._scores(X).T, self.classes_)
 
 
 class ATkSVR(RegressorMixin, KernelATk):

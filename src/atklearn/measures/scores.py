@@ -1,8 +1,9 @@
 """Scores that look at what the average top-k is for: the class, the group or the samples that fare worst.
 
 Each is a function of labels (or losses) and, where that makes sense, a scikit-learn scorer for model selection, higher
-being better. :func:`tail_loss` has no scorer on purpose: on noisy data the model with the smallest tail loss is w = 0,
-where all losses are equal, so it may be reported but must not choose k.
+being better; :data:`atklearn.measures.MEASURES` says what they compute. :func:`tail_loss` has no scorer on purpose: on
+noisy data the model with the smallest tail loss is w = 0, where all losses are equal, so it may be reported but must
+not choose k.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.metrics import make_scorer
 
-from atklearn.losses.aggregate import average_top_k
 from atklearn.losses.individual import INDIVIDUAL_LOSSES, Array, IndividualLoss
+from atklearn.measures.answers import Answers
+from atklearn.measures.catalogue import MEASURES, mean_of_largest_losses
 
 __all__ = [
     "balanced_error",
@@ -46,7 +48,7 @@ def balanced_error(
     >>> balanced_error([0, 0, 0, 1], [0, 0, 0, 0])
     0.5
     """
-    return float(_errors_by(y_true, y_true, y_pred, sample_weight).mean())
+    return _measure_labels("balanced_error", y_true, y_pred, sample_weight)
 
 
 def worst_class_error(
@@ -65,7 +67,7 @@ def worst_class_error(
     >>> worst_class_error([0, 0, 0, 0, 1, 1], [0, 0, 0, 1, 0, 1])
     0.5
     """
-    return float(_errors_by(y_true, y_true, y_pred, sample_weight).max())
+    return _measure_labels("worst_class_error", y_true, y_pred, sample_weight)
 
 
 def g_mean(y_true: npt.ArrayLike, y_pred: npt.ArrayLike, *, sample_weight: npt.ArrayLike | None = None) -> float:
@@ -82,8 +84,7 @@ def g_mean(y_true: npt.ArrayLike, y_pred: npt.ArrayLike, *, sample_weight: npt.A
     >>> round(g_mean([0, 0, 0, 0, 1, 1], [0, 0, 0, 1, 0, 1]), 3)
     0.612
     """
-    recalls = 1.0 - _errors_by(y_true, y_true, y_pred, sample_weight)
-    return float(np.prod(recalls) ** (1.0 / recalls.size))
+    return _measure_labels("g_mean", y_true, y_pred, sample_weight)
 
 
 def worst_group_error(
@@ -108,7 +109,7 @@ def worst_group_error(
     >>> worst_group_error([0, 1, 0, 1], [0, 1, 1, 1], groups=["a", "a", "b", "b"])
     0.5
     """
-    return float(_errors_by(groups, y_true, y_pred, sample_weight).max())
+    return _measure_labels("worst_group_error", y_true, y_pred, sample_weight, groups)
 
 
 def tail_loss(
@@ -151,25 +152,42 @@ def tail_loss(
         loss = INDIVIDUAL_LOSSES[loss]()
     if loss.task == "classification" and not set(np.unique(target)) <= {-1.0, 1.0}:
         raise ValueError(f"{loss!r} expects labels -1 and +1, got {np.unique(target)[:5]}; recode the classes.")
-    return average_top_k(k).value(loss(scores, target), sample_weight)
+    classes = np.array([-1.0, 1.0]) if loss.task == "classification" else None
+    weight = _check_weight(sample_weight, target.size)
+    answers = Answers.from_decisions(scores[None], target, classes, loss=loss, sample_weight=weight)
+    return float(mean_of_largest_losses(answers, k))
 
 
-def _errors_by(
-    groups: npt.ArrayLike, y_true: npt.ArrayLike, y_pred: npt.ArrayLike, sample_weight: npt.ArrayLike | None
-) -> Array:
-    """Return the error rate of every group that has weight."""
-    truth, guess, group = np.asarray(y_true), np.asarray(y_pred), np.asarray(groups)
-    if truth.ndim != 1 or truth.size == 0 or not truth.shape == guess.shape == group.shape:
+def _measure_labels(
+    name: str,
+    y_true: npt.ArrayLike,
+    y_pred: npt.ArrayLike,
+    sample_weight: npt.ArrayLike | None,
+    groups: npt.ArrayLike | None = None,
+) -> float:
+    """Return a measure of labels, or say what is wrong with them."""
+    truth, guess = np.asarray(y_true), np.asarray(y_pred)
+    group = None if groups is None else np.asarray(groups)
+    shapes = [array.shape for array in (truth, guess, group) if array is not None]
+    if truth.ndim != 1 or truth.size == 0 or len(set(shapes)) > 1:
         raise ValueError(
-            "Labels, predictions and groups are expected as vectors of one length > 0, got shapes "
-            f"{truth.shape}, {guess.shape} and {group.shape}."
+            f"Labels, predictions and groups are expected as vectors of one length > 0, got shapes {shapes}."
         )
-    weight = np.ones(truth.size) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-    _, codes = np.unique(group, return_inverse=True)
-    mass = np.bincount(codes, weights=weight)
-    wrong = np.bincount(codes, weights=weight * (truth != guess))
-    rates: Array = wrong[mass > 0.0] / mass[mass > 0.0]
-    return rates
+    weight = _check_weight(sample_weight, truth.size)
+    answers = Answers(truth, guess, np.unique(truth), sample_weight=weight, groups=group)
+    return float(MEASURES[name].evaluate(answers))
+
+
+def _check_weight(sample_weight: npt.ArrayLike | None, n_samples: int) -> Array | None:
+    """Return the sample weights as numbers, or say what is wrong with them."""
+    if sample_weight is None:
+        return None
+    weight = np.asarray(sample_weight, dtype=np.float64)
+    if weight.shape != (n_samples,) or not np.isfinite(weight).all() or weight.min() < 0.0 or weight.max() == 0.0:
+        raise ValueError(
+            f"sample_weight is expected as {n_samples} finite numbers >= 0, not all zero, got shape {weight.shape}."
+        )
+    return weight
 
 
 balanced_error_scorer = make_scorer(balanced_error, greater_is_better=False)

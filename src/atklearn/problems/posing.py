@@ -207,16 +207,6 @@ class Posed:
         parts = [problem.coefficients(solution) for problem, solution in zip(self.problems, solutions, strict=True)]
         return Coefficients(np.array([w for w, _ in parts]), np.array([b for _, b in parts]))
 
-    def rounded(self, solutions: Sequence[Solution], dtype: Any, tol: float) -> list[Solution]:
-        """Return the solutions with coefficients that ``dtype`` can hold, and the certificates of these."""
-        if np.dtype(dtype) == np.float64:
-            return list(solutions)
-        rounded = []
-        for problem, solution in zip(self.problems, solutions, strict=True):
-            coef = solution.coef.astype(dtype).astype(np.float64)
-            rounded.append(solution.proved_by(problem.certify(coef, solution.density), tol))
-        return rounded
-
 
 class _Weighted(Protocol):
     """What is asked of a problem, linear or of a kernel, about its solution."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import numpy as np
 
-from atklearn.study.evidence import ANY, Comparison, Grid, Method, collect_grids, compare_methods, sign
+from atklearn.measures import MEASURES
+from atklearn.measures.catalogue import GROUP_MEASURES
+from atklearn.report.comparison_findings import Findings, headline
 from atklearn.report.content import (
     Block,
     Cell,
@@ -22,37 +23,21 @@ from atklearn.report.content import (
     Step,
     Table,
 )
-from atklearn.report.wording import AGGREGATES, LOSSES, MEASURES, WEIGHTS, mean_and_spread, number, p_value
+from atklearn.report.wording import (
+    AGGREGATE_TITLES,
+    LOSS_TITLES,
+    WEIGHT_TITLES,
+    certified,
+    mean_and_spread,
+    number,
+    p_value,
+    percent,
+)
+from atklearn.study.evidence import SIGNIFICANCE, Comparison, Grid
+from atklearn.study.methods import AGGREGATES, ANY, Method, in_order
 from atklearn.study.results import Record
 
-__all__ = ["comparison_page", "comparison_summary"]
-
-
-class _Findings:
-    """The records of a comparison, sorted by kind, and what they say."""
-
-    def __init__(self, records: Iterable[Record]) -> None:
-        kinds: dict[str, list[Record]] = {}
-        for record in records:
-            kinds.setdefault(record["record"], []).append(record)
-        if "data" not in kinds or "model" not in kinds:
-            raise ValueError(
-                "The results file is expected to hold a finished comparison, but this one was interrupted."
-            )
-        self.run, self.data, self.model = kinds["run"][0], kinds["data"][0], kinds["model"][0]
-        self.hard_rows, self.planes = kinds.get("hard_row", []), kinds.get("plane", [])
-        self.points = kinds.get("point", [])
-        self.score: str = self.run["config"]["score"]
-        self.grids = collect_grids(kinds["cell"], self.data["dataset"])
-        self.outcome: Comparison = compare_methods(
-            self.grids, self.score, test_to_train=self.data["test_to_train"], fold_ratio=self.data["fold_ratio"]
-        )
-
-    @property
-    def measures(self) -> list[str]:
-        """The measures on the test parts, the one that counts first."""
-        found = next(iter(self.outcome.choices.values()))[0].test
-        return [self.score, *(name for name in found if name != self.score)]
+__all__ = ["comparison_page"]
 
 
 def comparison_page(records: Iterable[Record]) -> Page:
@@ -63,7 +48,7 @@ def comparison_page(records: Iterable[Record]) -> Page:
     records : iterable of Record
         Of its results file.
     """
-    found = _Findings(records)
+    found = Findings(records)
     sections = [
         Section("answer", "The answer", [_recommendation(found), _verdict_table(found)]),
         Section("measures", "All measures", [_measures_table(found), _differences_table(found), *_group_tables(found)]),
@@ -71,63 +56,10 @@ def comparison_page(records: Iterable[Record]) -> Page:
         Section("hard", "The hardest rows", _hard_rows(found)),
     ]
     title = f"Maximum, average and AT_k on {found.data['dataset']}"
-    return Page(title, _headline(found), found.outcome.verdict, sections, _provenance(found))
+    return Page(title, headline(found), found.outcome.verdict, sections, _provenance(found))
 
 
-def comparison_summary(records: Iterable[Record]) -> dict[str, Any]:
-    """Return the answer as plain data, for programs."""
-    found = _Findings(records)
-    outcome, model = found.outcome, found.model
-    return {
-        "dataset": found.data["dataset"],
-        "task": found.data["task"],
-        "score": found.score,
-        "verdict": outcome.verdict,
-        "headline": _headline(found),
-        "difference": {
-            "mean": outcome.difference.mean, "standard_error": outcome.difference.error,
-            "p_value": outcome.difference.p_value,
-        },
-        "recommendation": {
-            name: model[name] for name in ("loss", "weights", "k", "share", "C", "reason")
-        },
-        "methods": [
-            {
-                "aggregate": method.aggregate, "loss": method.loss, "weights": method.weights,
-                "k_shares": [choice.share for choice in choices],
-                **{
-                    measure: {
-                        "mean": float(np.mean([choice.test[measure] for choice in choices])),
-                        "standard_deviation": float(np.std([choice.test[measure] for choice in choices], ddof=1)),
-                    }
-                    for measure in found.measures
-                },
-            }
-            for method, choices in outcome.choices.items()
-        ],
-        "hardest_rows": [row["row"] for row in found.hard_rows],
-    }  # fmt: skip
-
-
-def _headline(found: _Findings) -> str:
-    outcome, score = found.outcome, found.score
-    average, ours = (
-        float(np.mean([choice.test[score] for choice in outcome.choices[Method(aggregate, ANY, ANY)]]))
-        for aggregate in ("average", "atk")
-    )
-    name, factor, _ = MEASURES[score]
-    unit = " percentage points" if factor == 100.0 else ""
-    percent = " %" if factor == 100.0 else ""
-    what = name.removesuffix(" %")
-    return (
-        f"{what[0].upper()}{what[1:]} {number(ours, score)}{percent} with AT_k, {number(average, score)}{percent} with "
-        "the average; difference "
-        f"{number(outcome.difference.mean, score, signed=True)} ± {number(outcome.difference.error, score)}{unit}, "
-        f"{p_value(outcome.difference.p_value)}."
-    )
-
-
-def _recommendation(found: _Findings) -> str:
+def _recommendation(found: Findings) -> str:
     model = found.model
     weights = " and balanced class weights" if model["weights"] == "balanced" else ""
     what = (
@@ -135,25 +67,27 @@ def _recommendation(found: _Findings) -> str:
         if model["share"] < 1.0
         else f"k = n, the average (all {found.data['n']} rows)"
     )
-    return f"Recommended: {what}, with {LOSSES[model['loss']]}{weights} and C = {model['C']:g}: {model['reason']}."
+    return f"Recommended: {what}, with {LOSS_TITLES[model['loss']]}{weights} and C = {model['C']:g}: {model['reason']}."
 
 
 def _ordered(outcome: Comparison) -> list[Method]:
     """Return the methods, those of a loss together."""
-    aggregates, losses = list(AGGREGATES), list(LOSSES)
-    return sorted(outcome.choices, key=lambda method: (losses.index(method.loss), aggregates.index(method.aggregate)))
+    return sorted(
+        outcome.choices,
+        key=lambda method: (in_order(method.loss), AGGREGATES.index(method.aggregate)),
+    )
 
 
 def _name(method: Method) -> str:
-    parts = [AGGREGATES[method.aggregate], LOSSES[method.loss], WEIGHTS[method.weights]]
+    parts = [AGGREGATE_TITLES[method.aggregate], LOSS_TITLES[method.loss], WEIGHT_TITLES[method.weights]]
     return ", ".join(part for part in parts if part)
 
 
-def _verdict_table(found: _Findings) -> Table:
+def _verdict_table(found: Findings) -> Table:
     """Return the two methods the verdict is about, and what the difference costs or gains in other measures."""
     outcome = found.outcome
     average, ours = (outcome.choices[Method(aggregate, ANY, ANY)] for aggregate in ("average", "atk"))
-    measures = [measure for measure in found.measures if measure != "tail_loss"]  # which is in units of each loss
+    measures = [measure for measure in found.measures if MEASURES[measure].across_losses]
     rows = []
     for name, choices in (("best average", average), ("best AT_k", ours)):
         shares = [choice.share for choice in choices]
@@ -169,22 +103,22 @@ def _verdict_table(found: _Findings) -> Table:
     return Table(
         "verdict",
         "What the verdict compares",
-        ["method", *(MEASURES[measure][0] for measure in measures), "k/n"],
+        ["method", *(MEASURES[measure].heading for measure in measures), "k/n"],
         rows,
         f"Mean and standard deviation over the test parts; corrected standard error of the difference. Loss, class "
-        f"weights, C and k are chosen within each training part by {MEASURES[found.score][0].removesuffix(' %')}. AT_k "
+        f"weights, C and k are chosen within each training part by {MEASURES[found.score].title}. AT_k "
         f"includes the average (k = n) and keeps it unless a smaller k is clearly better: it took a k below n on "
         f"{sum(choice.share < 1.0 for choice in ours)} of {len(ours)} splits. The test is the paired t-test, corrected "
-        "for training parts that overlap (Nadeau and Bengio, 2003), at 5 %.",
+        f"for training parts that overlap (Nadeau and Bengio, 2003), at {percent(SIGNIFICANCE)}.",
     )
 
 
-def _measures_table(found: _Findings) -> Table:
+def _measures_table(found: Findings) -> Table:
     outcome, rows = found.outcome, []
     methods = [method for method in _ordered(outcome) if method.loss != ANY]
     best = {
         measure: max(
-            sign(measure) * float(np.mean([choice.test[measure] for choice in outcome.choices[method]]))
+            MEASURES[measure].sign * float(np.mean([choice.test[measure] for choice in outcome.choices[method]]))
             for method in methods
         )
         for measure in found.measures
@@ -194,21 +128,26 @@ def _measures_table(found: _Findings) -> Table:
         cells = []
         for measure in found.measures:
             values = [choice.test[measure] for choice in choices]
-            top = sign(measure) * float(np.mean(values)) >= best[measure]
-            comparable = measure != "tail_loss"  # which is in units of each loss
-            cells.append(Cell(mean_and_spread(values, measure), "best" if top and comparable else ""))
+            top = MEASURES[measure].sign * float(np.mean(values)) >= best[measure]
+            cells.append(
+                Cell(mean_and_spread(values, measure), "best" if top and MEASURES[measure].across_losses else "")
+            )
         rows.append([Cell(_name(method)), *cells])
     return Table(
         "measures",
         "Test parts: mean ± standard deviation over the splits",
-        ["method", *(MEASURES[measure][0] for measure in found.measures)],
+        ["method", *(MEASURES[measure].heading for measure in found.measures)],
         rows,
-        f"k and C chosen by {MEASURES[found.score][0].removesuffix(' %')} within each training part. The tail loss is "
-        "the mean of the largest tenth of the losses, in units of each loss: to compare within a loss only.",
+        " ".join(
+            [
+                f"k and C chosen by {MEASURES[found.score].title} within each training part.",
+                *(MEASURES[measure].note for measure in found.measures if MEASURES[measure].note),
+            ]
+        ),
     )
 
 
-def _differences_table(found: _Findings) -> Table:
+def _differences_table(found: Findings) -> Table:
     rows = []
     for method in _ordered(found.outcome):
         if method.aggregate == "average" or method.loss == ANY:
@@ -226,20 +165,20 @@ def _differences_table(found: _Findings) -> Table:
         ])  # fmt: skip
     return Table(
         "differences",
-        f"Difference to the average with the same loss and weights: {MEASURES[found.score][0]}",
+        f"Difference to the average with the same loss and weights: {MEASURES[found.score].heading}",
         ["method", "difference", "p", "median k/n", "k < n"],
         rows,
         "Mean and corrected standard error over the splits; several comparisons, so a single small p is weak evidence.",
     )
 
 
-def _group_tables(found: _Findings) -> list[Block]:
+def _group_tables(found: Findings) -> list[Block]:
     """Return the error of every group of rows, if groups were given."""
     average, ours = (found.outcome.choices[Method(aggregate, ANY, ANY)] for aggregate in ("average", "atk"))
     names = sorted({name for choice in ours for name in choice.groups})
     if not names:
         return []
-    measure = "error" if found.data["task"] == "classification" else "rmse"
+    measure = GROUP_MEASURES[found.data["task"]]
     rows = []
     for name in names:
         cells = [
@@ -255,7 +194,7 @@ def _group_tables(found: _Findings) -> list[Block]:
     return [
         Table(
             "groups",
-            f"By {found.data['group']}: {MEASURES[measure][0]}",
+            f"By {found.data['group']}: {MEASURES[measure].heading}",
             ["group", "best average", "best AT_k"],
             rows,
             "Mean ± standard deviation over the test parts that have rows of the group.",
@@ -263,14 +202,14 @@ def _group_tables(found: _Findings) -> list[Block]:
     ]
 
 
-def _curves(found: _Findings) -> list[Block]:
+def _curves(found: Findings) -> list[Block]:
     """Return the cross-validated score of all rows against k, with a slider; it moves the boundary of 2-D data."""
     score, model = found.score, found.model
     series, shown = [], None
     for grid in found.grids[None]:
         x, y, low, high = _curve(grid, score)
         recommended = (grid.loss, grid.weights) == (model["loss"], model["weights"])
-        name = ", ".join(part for part in (LOSSES[grid.loss], WEIGHTS[grid.weights]) if part)
+        name = ", ".join(part for part in (LOSS_TITLES[grid.loss], WEIGHT_TITLES[grid.weights]) if part)
         role = "atk" if recommended else "other"
         band = (low, high) if recommended else ((), ())
         series.append(Series(name, x, y, *band, role=role))
@@ -278,16 +217,16 @@ def _curves(found: _Findings) -> list[Block]:
             shown = grid, y
     assert shown is not None
     grid, values = shown
-    unit = " %" if MEASURES[score][1] == 100.0 else ""
-    name = MEASURES[score][0].removesuffix(" %")
+    unit = MEASURES[score].unit
+    name = MEASURES[score].title
     marks = [(float(grid.ks[-1]), "average")]
     if model["share"] < 1.0:
         marks.insert(0, (float(model["share"] * grid.ks[-1]), "recommended"))
     chart = Chart(
         "score-against-k",
-        f"{MEASURES[score][0]} against k",
+        f"{MEASURES[score].heading} against k",
         "k, rows in the top",
-        MEASURES[score][0],
+        MEASURES[score].heading,
         series,
         log_x=bool(grid.ks[-1] > 10.0 * grid.ks[1]),
         marks=marks,
@@ -310,15 +249,15 @@ def _curves(found: _Findings) -> list[Block]:
 
 def _curve(grid: Grid, score: str) -> tuple[Sequence[float], Sequence[float], Sequence[float], Sequence[float]]:
     """Return k, and mean and one standard error around it, at the best C of every k but the maximum's."""
-    factor = MEASURES[score][1]
+    factor = MEASURES[score].factor
     folds = grid.validation[score][:, 1:]
-    best = (sign(score) * folds.mean(axis=0)).argmax(axis=1)
+    best = (MEASURES[score].sign * folds.mean(axis=0)).argmax(axis=1)
     at_best = factor * folds[:, np.arange(len(best)), best]
     mean, error = at_best.mean(axis=0), at_best.std(axis=0, ddof=1) / np.sqrt(len(folds))
     return [float(k) for k in grid.ks[1:]], mean.tolist(), (mean - error).tolist(), (mean + error).tolist()
 
 
-def _plane(found: _Findings) -> Plane:
+def _plane(found: Findings) -> Plane:
     plane = found.planes[0]
     labels = np.array(plane["label"])
     x, y = np.array(plane["x"]), np.array(plane["y"])
@@ -336,7 +275,7 @@ def _plane(found: _Findings) -> Plane:
     return Plane("boundary", "The boundary at the chosen k", first, second, points, note=note)
 
 
-def _hard_rows(found: _Findings) -> list[Block]:
+def _hard_rows(found: Findings) -> list[Block]:
     blocks: list[Block] = []
     share = found.model["top_share"]
     what = "the top k of the recommended fit" if found.model["share"] < 1.0 else f"the {share:.0%} largest losses"
@@ -366,23 +305,39 @@ def _hard_rows(found: _Findings) -> list[Block]:
     return blocks
 
 
-def _provenance(found: _Findings) -> list[tuple[str, str]]:
+def _provenance(found: Findings) -> list[tuple[str, str]]:
     run, data, config = found.run, found.data, found.run["config"]
-    folds = config["n_folds"] or round(1.0 / data["fold_ratio"]) + 1
     classes = [f"{name}: {count}" for name, count in zip(data.get("classes", ()), data.get("counts", ()), strict=True)]
     return [
         ("Data", f"{data['dataset']}: {data['n']} rows, {data['d']} columns, target {data['target']}, {data['task']}"),
         *([("Classes", ", ".join(classes))] if classes else []),
         *([("Rows compared on", f"{data['n_used']}, drawn at random")] if data["n_used"] < data["n"] else []),
         *(("Note", note) for note in data["notes"]),
-        ("Splits", f"{config['n_splits']} random splits, 75 % to train, 25 % to test"),
-        ("Choice of k and C", f"within each training part, {folds}-fold cross-validation"
-         f"{'' if config['n_folds'] else ', repeated'}, by {MEASURES[found.score][0].removesuffix(' %')}"),
-        ("Grids", f"{config['n_ks']} values of k and the maximum, {config['n_Cs']} of C"),
-        ("Features", "made by a pipeline fitted to each training part: categories, dates, text and missing values to "
-         "numbers, then standardised"),
-        ("Fits", "exact, certified to a relative duality gap of 0.001; the recommended fit to 0.000001"),
+        ("Splits", f"{config['n_splits']} random splits, {percent(data['shares']['train'])} to train, "
+         f"{percent(data['shares']['test'])} to test"),
+        ("Choice of k and C", f"within each training part, {_folds(found)}, by {MEASURES[found.score].title}"),
+        ("Grids", _sizes(found.grids[None])),
+        ("Features", f"made by a pipeline fitted to each training part: {data['features']}"),
+        ("Fits of the grids", certified(found.cells)),
+        ("Recommended fit", certified([found.model])),
+        *([("Fits of the boundaries", certified(found.points))] if found.points else []),
         ("Started", run["started"]),
         ("Fingerprint of the data", config["data"]),
         ("Versions", ", ".join(f"{name} {version}" for name, version in run["versions"].items())),
     ]  # fmt: skip
+
+
+def _folds(found: Findings) -> str:
+    """Say how the training parts were cross-validated, each in its way: its size and its rarest class decide."""
+    grids = [grid for split, of_split in found.grids.items() if split is not None for grid in of_split]
+    rounds = {(grid.n_folds, len(grid.validation[found.score]) // grid.n_folds) for grid in grids if grid.n_folds}
+    return " or ".join(
+        f"{folds}-fold cross-validation{f', repeated {times} times' if times > 1 else ''}"
+        for folds, times in sorted(rounds)
+    )
+
+
+def _sizes(grids: Sequence[Grid]) -> str:
+    """Say how many k and C there are; the first k is the maximum."""
+    ks, Cs = grids[0].ks, grids[0].Cs
+    return f"{len(ks) - 1} values of k and the maximum, {len(Cs)} of C from {Cs[0]:g} to {Cs[-1]:g}"

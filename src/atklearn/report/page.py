@@ -13,11 +13,11 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
-from atklearn.study.files import write_whole
 from atklearn.report.content import Block, Chart, Explorer, Page, Plane, Section, Table
 from atklearn.report.numbers import chart_numbers, explorer_numbers, plane_numbers
 from atklearn.report.plotting import chart_figure, explorer_figures, plane_figure
 from atklearn.report.style import OUTCOMES, emphasis_key, numeric_columns
+from atklearn.study.files import write_whole
 
 __all__ = ["render_page", "write_page"]
 

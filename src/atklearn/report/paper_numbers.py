@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["APPENDIX_RANGES", "PAPER_TABLES", "Printed"]
+__all__ = ["APPENDIX_RANGES", "PAPER_TABLES", "TABLE_NUMBERS", "Printed"]
 
 
 class Printed(NamedTuple):
@@ -14,6 +14,9 @@ class Printed(NamedTuple):
     average: tuple[float, float]
     atk: tuple[float, float]
 
+
+TABLE_NUMBERS = {"error": "Table 1", "rmse": "Table 2", "g_mean": "Table 3", "mae": "Table 4"}
+"""Per measure, where the paper prints it."""
 
 PAPER_TABLES: dict[str, dict[str, dict[str, Printed]]] = {
     "error": {

@@ -2,36 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-__all__ = ["AGGREGATES", "LOSSES", "MEASURES", "WEIGHTS", "mean_and_spread", "number", "p_value"]
+from atklearn.measures import MEASURES
+from atklearn.study.methods import ANY
+from atklearn.study.results import Record
 
-LOSSES = {
+__all__ = [
+    "AGGREGATE_TITLES",
+    "LOSS_TITLES",
+    "WEIGHT_TITLES",
+    "certified",
+    "mean_and_spread",
+    "number",
+    "p_value",
+    "percent",
+]
+
+LOSS_TITLES = {
     "log_loss": "log loss",
     "hinge": "hinge",
     "squared_hinge": "squared hinge",
     "squared_error": "squared error",
     "absolute_error": "absolute error",
     "huber": "Huber",
-    "chosen": "loss chosen",
+    ANY: "loss chosen",
 }
-AGGREGATES = {"maximum": "maximum", "average": "average", "atk": "AT_k"}
-WEIGHTS = {"plain": "", "balanced": "balanced", "chosen": "weights chosen"}
-
-# Name, factor for showing, digits.
-MEASURES = {
-    "error": ("error %", 100.0, 1),
-    "balanced_error": ("balanced error %", 100.0, 1),
-    "g_mean": ("G-mean %", 100.0, 1),
-    "worst_class_error": ("worst class error %", 100.0, 1),
-    "worst_group_error": ("worst group error %", 100.0, 1),
-    "worst_group_rmse": ("worst group RMSE", 1.0, 4),
-    "tail_loss": ("tail loss", 1.0, 2),
-    "rmse": ("RMSE", 1.0, 4),
-    "mae": ("MAE", 1.0, 4),
-}
+AGGREGATE_TITLES = {"maximum": "maximum", "average": "average", "atk": "AT_k"}
+WEIGHT_TITLES = {"plain": "", "balanced": "balanced", ANY: "weights chosen"}
 
 
 def number(value: float, measure: str, *, signed: bool = False) -> str:
@@ -42,10 +42,10 @@ def number(value: float, measure: str, *, signed: bool = False) -> str:
     >>> number(0.12345, "error"), number(-0.02, "error", signed=True), number(12345.678, "rmse")
     ('12.3', '-2.0', '12346')
     """
-    _, factor, digits = MEASURES[measure]
-    value = factor * value
+    shown = MEASURES[measure]
+    value, digits = shown.factor * value, shown.digits
     sign = "+" if signed else ""
-    if factor == 1.0 and abs(value) >= 10.0:  # in units of the target: as many figures as matter
+    if not shown.percent and abs(value) >= 10.0:  # in units of the target: as many figures as matter
         digits = max(0, 5 - len(str(int(abs(value)))))
     return f"{value:{sign}.{digits}f}"
 
@@ -65,3 +65,45 @@ def p_value(value: float) -> str:
     ('p = 0.04', 'p < 0.001')
     """
     return "p < 0.001" if value < 0.001 else f"p = {value:.3f}" if value < 0.01 else f"p = {value:.2f}"
+
+
+def percent(share: float) -> str:
+    """Return a part of a whole as text.
+
+    Examples
+    --------
+    >>> percent(0.75), percent(0.125)
+    ('75 %', '12.5 %')
+    """
+    return f"{100.0 * share:g} %"
+
+
+def certified(records: Iterable[Record]) -> str:
+    """Say how exact the fits are that records are about, and what was asked for; empty without fits.
+
+    Parameters
+    ----------
+    records : iterable of Record
+        With the fields of :func:`atklearn.study.results.certificate`.
+
+    Examples
+    --------
+    >>> certified([{"tol": 1e-3, "gap": 0.00042, "n_fits": 5, "n_missed": 0}])
+    'every fit is certified to a relative duality gap of at most 0.00042 (0.001 was asked for)'
+    >>> certified([{"tol": 1e-3, "gap": None, "fold_gap": 0.002, "n_fits": 5, "n_missed": 1}])
+    '4 of 5 fits are certified to a relative duality gap of 0.001, as asked for; the largest gap is 0.002'
+    """
+    fitted = [record for record in records if record["n_fits"]]
+    if not fitted:
+        return ""
+    reached = [record.get(field) for record in fitted for field in ("gap", "fold_gap")]
+    largest = max(gap for gap in reached if gap is not None)
+    asked = " or ".join(f"{tol:g}" for tol in sorted({record["tol"] for record in fitted}))
+    n_fits, n_missed = (sum(record[field] for record in fitted) for field in ("n_fits", "n_missed"))
+    if n_missed:
+        return (
+            f"{n_fits - n_missed} of {n_fits} fits are certified to a relative duality gap of {asked}, as asked for; "
+            f"the largest gap is {largest:.2g}"
+        )
+    who = "every fit is certified" if n_fits > 1 else "certified"
+    return f"{who} to a relative duality gap of at most {largest:.2g} ({asked} was asked for)"

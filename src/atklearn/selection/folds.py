@@ -11,6 +11,7 @@ import numpy.typing as npt
 from sklearn.utils import _safe_indexing
 
 from atklearn.losses.individual import Array
+from atklearn.measures.labels import chosen_labels
 from atklearn.problems.posing import Coefficients, Posing
 from atklearn.selection.paths import ATkPath, grid_cells, solve_path
 
@@ -75,8 +76,7 @@ class Fold:
 
 def accuracy(models: Coefficients, X: Any, y: Any, sample_weight: Array | None) -> float:
     """Judge classifiers of the codes 0, 1, ... by the part of the mass they get right."""
-    decision = models.decision(X)
-    codes = (decision[0] > 0.0).astype(int) if len(decision) == 1 else decision.argmax(axis=0)
+    codes = chosen_labels(models.decision(X), np.arange(max(2, len(models.intercepts))))
     return float(np.average(codes == y, weights=sample_weight))
 
 

@@ -13,24 +13,24 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.model_selection import KFold, ShuffleSplit, StratifiedKFold, StratifiedShuffleSplit
 
-from atklearn.selection.choosing import calibration_share, default_Cs, default_folds, default_ks
-from atklearn.problems.design import Rows
-from atklearn.study.evidence import CLASS_WEIGHTS, Recommendation, collect_grids, compare_methods, recommend
-from atklearn.study.last_fit import LastFit
-from atklearn.study.grid_measures import LOSSES, MEASURES, grid_measures, group_measures
-from atklearn.study.running import Task, run_experiment
-from atklearn.losses.individual import Array, resolve_individual_loss
-from atklearn.losses.individual import Task as Kind
 from atklearn.estimators.linear import ATkClassifier
-from atklearn.selection.paths import ATkPath, atk_path
-from atklearn.study.results import Record, ResultsFile, cell_record, read_results, short
-from atklearn.study.tabular import TabularData, make_features, take_rows
+from atklearn.losses.individual import Array, resolve_individual_loss
+from atklearn.losses.individual import Task as LearningTask
+from atklearn.measures import Answers
+from atklearn.measures.catalogue import DEFAULT_MEASURES, evaluate_by_group, evaluate_measures, selectable_measures
+from atklearn.problems.design import Rows
+from atklearn.selection.choosing import calibration_share, default_Cs, default_folds, default_ks
+from atklearn.selection.paths import atk_path
+from atklearn.study.evidence import Recommendation, collect_grids, compare_methods, ratio_of_parts, recommend
+from atklearn.study.last_fit import LastFit
+from atklearn.study.methods import CLASS_WEIGHTS, PAPER_LOSSES
+from atklearn.study.results import Record, ResultsFile, cell_record, read_results, relative_gaps, short
+from atklearn.study.running import Task, run_experiment
+from atklearn.study.tabular import TabularData, features_in_words, make_features, take_rows
 
 __all__ = ["Settings", "run_comparison"]
 
-_TEST_SHARE = 0.25
 _LEAST_OF_CLASS = 100
-_TEST_TO_TRAIN = _TEST_SHARE / (1.0 - _TEST_SHARE)
 
 
 @dataclass(frozen=True)
@@ -45,13 +45,17 @@ class Settings:
     weights : tuple of {"plain", "balanced"}
         Class weights.
     n_splits : int
-        Of the rows into 75 % for training and 25 % for the test.
+        Of the rows into training and test part.
+    test_share : float
+        The part of the rows to test on.
     n_ks, n_Cs : int
         Sizes of the grids.
     n_folds : int or None
         Of each training part, for validation; None for five, repeated 5 times below 1,500 rows and twice above.
     max_rows : int or None
         Compare on no more rows than these, drawn at random.
+    tol : float
+        The duality gap allowed in every fit of the grids, relative to its objective.
     random_state : int
     """
 
@@ -59,30 +63,38 @@ class Settings:
     losses: tuple[str, ...]
     weights: tuple[str, ...] = ("plain",)
     n_splits: int = 10
+    test_share: float = 0.25
     n_ks: int = 8
     n_Cs: int = 6
     n_folds: int | None = None
     max_rows: int | None = None
+    tol: float = 1e-3
     random_state: int = 0
 
     @classmethod
-    def for_task(cls, task: Kind, *, quick: bool = False, **changes: Any) -> Settings:
+    def for_task(cls, task: LearningTask, *, quick: bool = False, **changes: Any) -> Settings:
         """Return the settings for a task, full or for a quick first look, with changes."""
         classification = task == "classification"
         settings: dict[str, Any] = {
-            "score": "balanced_error" if classification else "rmse",
-            "losses": LOSSES[task][:1] if quick else LOSSES[task],
+            "score": DEFAULT_MEASURES[task],
+            "losses": PAPER_LOSSES[task][:1] if quick else PAPER_LOSSES[task],
             "weights": ("plain", "balanced") if classification else ("plain",),
         }
         if quick:
             settings |= {"n_splits": 5, "n_ks": 5, "n_Cs": 3, "n_folds": 3, "max_rows": 50_000}
         settings |= changes
-        selectable = [measure for measure in MEASURES[task] if measure != "tail_loss"]  # whose minimum is w = 0
-        if settings["score"] not in selectable:
-            raise ValueError(f"The score for {task} is expected to be one of {selectable}, got {settings['score']!r}.")
+        if settings["score"] not in selectable_measures(task):
+            raise ValueError(
+                f"The score for {task} is expected to be one of {selectable_measures(task)}, got {settings['score']!r}."
+            )
         for loss in settings["losses"]:
             resolve_individual_loss(loss, task)
         return cls(**settings)
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """The parts of the rows that a split has to train and to test on."""
+        return {"train": 1.0 - self.test_share, "test": self.test_share}
 
 
 def run_comparison(
@@ -120,11 +132,11 @@ def run_comparison(
         run_experiment(experiment, results, n_jobs=n_jobs, on_task=on_task)
         records = list(read_results(path))
         grids = collect_grids(records, data.name)
-        outcome = compare_methods(grids, settings.score, test_to_train=_TEST_TO_TRAIN, fold_ratio=experiment.fold_ratio)
-        recommendation = recommend(outcome, grids[None], experiment.fold_ratio)
+        outcome = compare_methods(grids, settings.score, ratio_of_parts(settings.shares))
+        recommendation = recommend(outcome, grids[None])
         chosen = (recommendation.loss, recommendation.weights)
         shares = next(grid.shares for grid in grids[None] if (grid.loss, grid.weights) == chosen)
-        run_experiment(LastFit(data, recommendation, shares, last), results, on_task=on_task)
+        run_experiment(LastFit(data, recommendation, shares, settings.tol, last), results, on_task=on_task)
     return recommendation
 
 
@@ -139,12 +151,6 @@ class SplitGrids:
             self.labels, self.y = np.unique(data.target, return_inverse=True)
         self.used = self._draw_rows()
         self._at_hand: tuple[int | None, tuple[Any, Any, Rows, Rows]] | None = None
-
-    @property
-    def fold_ratio(self) -> float:
-        """Size of a validation fold over that of the part it is left out of."""
-        n_folds = self.settings.n_folds or self._folds(self.y[self.used]).cvargs["n_splits"]
-        return 1.0 / (n_folds - 1)
 
     def tasks(self) -> Sequence[Task]:
         """Return a task per split, loss and kind of class weights."""
@@ -161,20 +167,20 @@ class SplitGrids:
         y, y_test = self.y[rows], self.y[test_rows]
         ks: list[float] = [1, *self._shares(X, y, loss, weights)]
         Cs = default_Cs(self.settings.n_Cs)
-        folds = [
-            self._measure((X[a], y[a]), (X[b], y[b]), ks, Cs, loss, weights)[0]
-            for a, b in self._folds(y).split(np.zeros(y.size), y)
-        ]
-        gaps = np.zeros((len(ks), len(Cs)))
+        splitter = self._folds(y)
+        on_folds, fold_gaps = [], []
+        for a, b in splitter.split(np.zeros(y.size), y):
+            answers, reached = self._fit((X[a], y[a]), (X[b], y[b]), ks, Cs, loss, weights)
+            on_folds.append(evaluate_measures(answers))
+            fold_gaps.append(reached)
+        gaps: Array | None = None
         test: dict[str, Array] = {}
         groups: dict[str, Array] = {}
         if split is not None:
-            test, path, scores = self._measure((X, y), (X_test, y_test), ks, Cs, loss, weights)
-            gaps = (path.dual_gaps / path.objectives).max(axis=-1)
+            answers, gaps = self._fit((X, y), (X_test, y_test), ks, Cs, loss, weights)
             if self.data.groups is not None:
-                groups = group_measures(path, scores, y_test, self.data.groups[test_rows])
-                worst = "worst_group_error" if self.classification else "worst_group_rmse"
-                test[worst] = np.max(list(groups.values()), axis=0)
+                answers = replace(answers, groups=self.data.groups[test_rows])
+            test, groups = evaluate_measures(answers), evaluate_by_group(answers)
         return [
             cell_record(
                 dataset=self.data.name,
@@ -184,12 +190,15 @@ class SplitGrids:
                 k=1.0 if i == 0 else short(ks[i] * y.size),
                 n=float(y.size),
                 C=float(Cs[j]),
-                gap=short(gaps[i, j]),
-                validation={name: [short(fold[name][i, j]) for fold in folds] for name in folds[0]},
+                tol=self.settings.tol,
+                gaps=None if gaps is None else gaps[i, j],
+                validation={name: [short(fold[name][i, j]) for fold in on_folds] for name in on_folds[0]},
                 test={name: short(values[i, j]) for name, values in test.items()},
+                n_folds=len(on_folds) // getattr(splitter, "n_repeats", 1),
+                fold_gaps=[reached[i, j] for reached in fold_gaps],
                 groups={name: short(values[i, j]) for name, values in groups.items()},
             )
-            for i, j in np.ndindex(gaps.shape)
+            for i, j in np.ndindex(len(ks), len(Cs))
         ]
 
     def _describe(self) -> Record:
@@ -198,7 +207,7 @@ class SplitGrids:
         record = {
             "record": "data", "dataset": data.name, "task": data.task, "n": n, "d": d, "n_used": int(self.used.size),
             "target": data.target_name, "group": data.group_name, "notes": list(data.notes),
-            "test_to_train": _TEST_TO_TRAIN, "fold_ratio": self.fold_ratio,
+            "features": features_in_words(data), "shares": self.settings.shares,
         }  # fmt: skip
         if self.classification:
             record |= {"classes": [str(label) for label in self.labels], "counts": np.bincount(self.y).tolist()}
@@ -234,7 +243,7 @@ class SplitGrids:
         if self._at_hand is None or self._at_hand[0] != split:
             train, test = self.used, self.used[:0]
             if split is not None:
-                splitter = self._splitter(self.settings.n_splits, test_size=_TEST_SHARE)
+                splitter = self._splitter(self.settings.n_splits, test_size=self.settings.test_share)
                 pair = next(islice(splitter.split(self.used, self.y[self.used]), split, None))
                 train, test = self.used[pair[0]], self.used[pair[1]]
             seen = replace(self.data, features=take_rows(self.data.features, train))
@@ -251,7 +260,7 @@ class SplitGrids:
         template = ATkClassifier(loss, class_weight=CLASS_WEIGHTS[weights])
         return default_ks(self.settings.n_ks, calibration_share(template._problems(X, y, None)[0]))
 
-    def _measure(
+    def _fit(
         self,
         fitted: tuple[Any, npt.NDArray[Any]],
         unseen: tuple[Any, npt.NDArray[Any]],
@@ -259,17 +268,19 @@ class SplitGrids:
         Cs: Array,
         loss: str,
         weights: str,
-    ) -> tuple[dict[str, Array], ATkPath, Array]:
-        """Fit the grid on one part; return its measures on another, the fits, and what they say there."""
+    ) -> tuple[Answers, Array]:
+        """Fit the grid on one part; return what it says about another, and how exact each of its fits is."""
         (X, y), (X_unseen, y_unseen) = fitted, unseen
+        options: dict[str, Any] = {"ks": ks, "Cs": list(Cs), "loss": loss, "tol": self.settings.tol}
         if self.classification:
-            path = atk_path(X, y, ks=ks, Cs=list(Cs), loss=loss, class_weight=CLASS_WEIGHTS[weights])
-            scores = path.scores(X_unseen)
+            path = atk_path(X, y, class_weight=CLASS_WEIGHTS[weights], **options)
+            decisions = path.scores(X_unseen)
         else:  # C weighs losses in units of the target's spread
             centre, spread = float(y.mean()), float(y.std()) or 1.0
-            path = atk_path(X, (y - centre) / spread, ks=ks, Cs=list(Cs), loss=loss)
-            scores = centre + spread * path.scores(X_unseen)
-        return grid_measures(path, loss, scores, y_unseen), path, scores
+            path = atk_path(X, (y - centre) / spread, **options)
+            decisions = centre + spread * path.scores(X_unseen)
+        answers = Answers.from_decisions(decisions, y_unseen, path.classes, loss=loss)
+        return answers, relative_gaps(path.dual_gaps, path.objectives)
 
 
 def _fingerprint_of_columns(data: TabularData) -> str:

@@ -8,15 +8,17 @@ and from AT_k. The verdict compares these two.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal
 
 import numpy as np
 from scipy import stats
 
+from atklearn.losses.individual import Array
+from atklearn.measures import MEASURES
 from atklearn.selection.choosing import choose_best, choose_within_error, corrected_standard_error
-from atklearn.losses.individual import INDIVIDUAL_LOSSES, Array
+from atklearn.study.methods import AGGREGATES, ANY, Aggregate, Method, in_order
 from atklearn.study.results import Record
 
 __all__ = [
@@ -24,34 +26,16 @@ __all__ = [
     "Comparison",
     "Difference",
     "Grid",
-    "Method",
     "Recommendation",
     "choose",
     "collect_grids",
     "compare_methods",
     "paired_difference",
+    "ratio_of_parts",
     "recommend",
 ]
 
-Aggregate: TypeAlias = Literal["maximum", "average", "atk"]
 SIGNIFICANCE = 0.05
-ANY = "chosen"
-"""Stands for an individual loss, or class weights, that are chosen by validation."""
-
-# In this order where order matters: the first of equals is chosen.
-AGGREGATES: tuple[Aggregate, ...] = ("maximum", "average", "atk")
-LOSSES = tuple(INDIVIDUAL_LOSSES)
-CLASS_WEIGHTS = {"plain": None, "balanced": "balanced"}
-"""What kinds of class weights are called here, and by scikit-learn."""
-
-
-@dataclass(frozen=True)
-class Method:
-    """What is compared; ``loss`` and ``weights`` are "chosen" if validation chooses them."""
-
-    aggregate: Aggregate
-    loss: str
-    weights: str
 
 
 @dataclass(frozen=True)
@@ -64,6 +48,8 @@ class Grid:
     ks, shares : ndarray of shape (n_ks,)
         Ascending, in samples and as part of them.
     Cs : ndarray of shape (n_Cs,)
+    n_folds : int or None
+        Into how many folds the training part was divided; None if its validation part is a single one.
     validation : dict of ndarrays of shape (n_folds, n_ks, n_Cs)
     test : dict of ndarrays of shape (n_ks, n_Cs)
     groups : dict of ndarrays of shape (n_ks, n_Cs)
@@ -75,9 +61,17 @@ class Grid:
     ks: Array
     shares: Array
     Cs: Array
+    n_folds: int | None
     validation: dict[str, Array]
     test: dict[str, Array]
     groups: dict[str, Array]
+
+    @property
+    def fold_to_rest(self) -> float:
+        """Size of a validation fold over that of the part it is left out of."""
+        if self.n_folds is None:
+            raise ValueError("A grid of folds is expected, but this one has a single validation part.")
+        return 1.0 / (self.n_folds - 1)
 
 
 @dataclass(frozen=True)
@@ -132,7 +126,7 @@ class Comparison:
         difference = self.difference
         if difference.p_value >= SIGNIFICANCE:
             return "none"
-        return "helps" if sign(self.score) * difference.mean > 0.0 else "hurts"
+        return "helps" if MEASURES[self.score].sign * difference.mean > 0.0 else "hurts"
 
     def against_average(self, method: Method) -> Difference:
         """Return the difference of a method to the average with the same individual loss and class weights."""
@@ -156,9 +150,9 @@ class Recommendation:
     reason: str
 
 
-def sign(measure: str) -> float:
-    """Return 1 if higher is better, else -1."""
-    return 1.0 if measure == "g_mean" else -1.0
+def ratio_of_parts(shares: Mapping[str, float]) -> float:
+    """Return the size of a test part over that of its training part, from the shares of the rows that they have."""
+    return shares["test"] / shares["train"]
 
 
 def collect_grids(records: Iterable[Record], dataset: str) -> dict[int | None, list[Grid]]:
@@ -168,9 +162,7 @@ def collect_grids(records: Iterable[Record], dataset: str) -> dict[int | None, l
         if record["record"] == "cell" and record["dataset"] == dataset:
             cells.setdefault((record["split"], record["loss"], record["weights"]), []).append(record)
     grids: dict[int | None, list[Grid]] = {}
-    for split, loss, weights in sorted(
-        cells, key=lambda key: (str(key[0]), LOSSES.index(key[1]), list(CLASS_WEIGHTS).index(key[2]))
-    ):
+    for split, loss, weights in sorted(cells, key=lambda key: (str(key[0]), in_order(key[1], key[2]))):
         grids.setdefault(split, []).append(_grid(loss, weights, cells[split, loss, weights]))
     return grids
 
@@ -187,6 +179,7 @@ def _grid(loss: str, weights: str, cells: list[Record]) -> Grid:
         np.array(ks),
         np.array([row[0]["share"] for row in table]),
         np.array(Cs),
+        first["n_folds"],
         {
             name: np.moveaxis(np.array([[cell["validation"][name] for cell in row] for row in table]), 2, 0)
             for name in first["validation"]
@@ -196,18 +189,18 @@ def _grid(loss: str, weights: str, cells: list[Record]) -> Grid:
     )
 
 
-def choose(grid: Grid, aggregate: Aggregate, score: str, test_to_train: float) -> tuple[int, int]:
+def choose(grid: Grid, aggregate: Aggregate, score: str) -> tuple[int, int]:
     """Return the cell a method chooses by validation.
 
     The maximum and the average choose the C with the best mean. AT_k, which includes the average, chooses as
     :class:`atklearn.ATkClassifierCV` does: the average unless a smaller k is better by more than the standard error.
     """
-    scores = sign(score) * grid.validation[score]
+    scores = MEASURES[score].sign * grid.validation[score]
     if aggregate == "maximum":
         return 0, choose_best(scores[:, :1])[1]
     if aggregate == "average":
         return len(grid.ks) - 1, choose_best(scores[:, -1:])[1]
-    i, j = choose_within_error(scores[:, 1:], test_to_train)
+    i, j = choose_within_error(scores[:, 1:], grid.fold_to_rest)
     return i + 1, j
 
 
@@ -225,18 +218,18 @@ def _choice(grid: Grid, cell: tuple[int, int], score: str) -> Choice:
     )
 
 
-def choices_of(grids: Sequence[Grid], score: str, fold_ratio: float) -> dict[Method, Choice]:
+def choices_of(grids: Sequence[Grid], score: str) -> dict[Method, Choice]:
     """Return what every method chooses on one split."""
     chosen: dict[Method, Choice] = {}
     for grid in grids:
         for aggregate in AGGREGATES:
             if aggregate == "maximum" and grid.weights != "plain":
                 continue  # the one largest loss does not know weights
-            cell = choose(grid, aggregate, score, fold_ratio)
+            cell = choose(grid, aggregate, score)
             chosen[Method(aggregate, grid.loss, grid.weights)] = _choice(grid, cell, score)
     for aggregate in ("average", "atk"):
         own = [choice for method, choice in chosen.items() if method.aggregate == aggregate]
-        chosen[Method(aggregate, ANY, ANY)] = max(own, key=lambda choice: sign(score) * choice.validation)
+        chosen[Method(aggregate, ANY, ANY)] = max(own, key=lambda choice: MEASURES[score].sign * choice.validation)
     return chosen
 
 
@@ -264,9 +257,7 @@ def paired_difference(differences: Sequence[float] | Array, test_to_train: float
     return Difference(mean, error, float(2.0 * stats.t.sf(abs(mean) / error, values.size - 1)))
 
 
-def compare_methods(
-    grids: dict[int | None, list[Grid]], score: str, *, test_to_train: float, fold_ratio: float
-) -> Comparison:
+def compare_methods(grids: dict[int | None, list[Grid]], score: str, test_to_train: float) -> Comparison:
     """Return the outcome of a comparison from the grids of all its splits.
 
     Parameters
@@ -275,16 +266,16 @@ def compare_methods(
         As :func:`collect_grids` returns it.
     score : str
         The measure that chooses and that counts.
-    test_to_train, fold_ratio : float
-        Size of a test part over that of its training part, on the splits and on the validation folds within.
+    test_to_train : float
+        Size of a test part over that of its training part.
     """
     splits = sorted(split for split in grids if split is not None)
-    per_split = [choices_of(grids[split], score, fold_ratio) for split in splits]
+    per_split = [choices_of(grids[split], score) for split in splits]
     choices = {method: [chosen[method] for chosen in per_split] for method in per_split[0]}
     return Comparison(score, choices, test_to_train)
 
 
-def recommend(comparison: Comparison, grids: Sequence[Grid], fold_ratio: float) -> Recommendation:
+def recommend(comparison: Comparison, grids: Sequence[Grid]) -> Recommendation:
     """Return what to use: AT_k if it was seen to help, else the average; k and C by validation on all rows.
 
     Parameters
@@ -292,10 +283,9 @@ def recommend(comparison: Comparison, grids: Sequence[Grid], fold_ratio: float) 
     comparison : Comparison
     grids : sequence of Grid
         Of all rows.
-    fold_ratio : float
     """
     aggregate: Aggregate = "atk" if comparison.verdict == "helps" else "average"
-    chosen = choices_of(grids, comparison.score, fold_ratio)[Method(aggregate, ANY, ANY)]
+    chosen = choices_of(grids, comparison.score)[Method(aggregate, ANY, ANY)]
     on_splits = comparison.choices[Method("atk", ANY, ANY)]
     moved = sum(choice.share < 1.0 for choice in on_splits)
     if aggregate == "average":

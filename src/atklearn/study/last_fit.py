@@ -11,13 +11,14 @@ from sklearn.compose import TransformedTargetRegressor
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
-from atklearn.study.evidence import CLASS_WEIGHTS, Recommendation
-from atklearn.study.grid_measures import summed_losses
-from atklearn.study.running import Task
-from atklearn.losses.individual import Array
 from atklearn.estimators.linear import ATkClassifier, ATkRegressor
+from atklearn.losses.individual import Array
+from atklearn.measures import MEASURES, Answers
 from atklearn.selection.paths import atk_path
-from atklearn.study.results import Record, short
+from atklearn.study.evidence import Recommendation
+from atklearn.study.methods import CLASS_WEIGHTS
+from atklearn.study.results import Record, certificate, relative_gaps, short
+from atklearn.study.running import Task
 from atklearn.study.tabular import TabularData, feature_names, make_features, take_rows
 
 __all__ = ["LastFit", "fit_recommended"]
@@ -42,8 +43,11 @@ def fit_recommended(data: TabularData, recommendation: Recommendation) -> Pipeli
 class LastFit:
     """One task: fit the recommendation on all rows and describe it."""
 
-    def __init__(self, data: TabularData, recommendation: Recommendation, shares: Array, task: Task) -> None:
-        self.data, self.recommendation, self.shares, self.task = data, recommendation, shares, task
+    def __init__(
+        self, data: TabularData, recommendation: Recommendation, shares: Array, tol: float, task: Task
+    ) -> None:
+        self.data, self.recommendation, self.task = data, recommendation, task
+        self.shares, self.tol = shares, tol  # of the fits whose boundaries are drawn
 
     def tasks(self) -> Sequence[Task]:
         """Return the task."""
@@ -71,9 +75,9 @@ class LastFit:
         loss, target = self.recommendation.loss, self.data.target
         if self.data.task == "regression":
             target = model.transformer_.transform(target[:, None])[:, 0]
-            return summed_losses(loss, model.regressor_.predict(X)[None], target, None)
-        scores = model.decision_function(X)
-        return summed_losses(loss, scores[None] if scores.ndim == 1 else scores.T, target, model.classes_)
+            return Answers.from_decisions(model.regressor_.predict(X)[None], target, None, loss=loss).losses
+        decisions = np.atleast_2d(model.decision_function(X).T)
+        return Answers.from_decisions(decisions, target, model.classes_, loss=loss).losses
 
     def _model_record(self, model: Any, maker: Any, share: float, top: npt.NDArray[np.intp]) -> Record:
         """Return the record of the fit: what it is, how exact, its weights, who is in the top k."""
@@ -86,8 +90,8 @@ class LastFit:
             "record": "model", "dataset": self.data.name, "loss": self.recommendation.loss,
             "weights": self.recommendation.weights, "k": short(self.recommendation.share * len(self.data.target)),
             "share": self.recommendation.share, "C": self.recommendation.C, "reason": self.recommendation.reason,
-            "objective": short(float(np.mean(model.objective_))), "gap": short(float(np.max(model.dual_gap_))),
-            "n_features": len(names),
+            "objective": short(float(np.mean(model.objective_))),
+            **certificate(relative_gaps(model.dual_gap_, model.objective_), model.tol), "n_features": len(names),
             "coefficients": [[names[i], *(short(value) for value in coef[:, i])] for i in heaviest],
             "top_share": share,
             "top": {
@@ -127,9 +131,11 @@ class LastFit:
         weight = CLASS_WEIGHTS[self.recommendation.weights]
         ks: list[float] = [1, *self.shares[1:]]
         path = atk_path(
-            X, self.data.target, ks=ks, Cs=[self.recommendation.C], loss=self.recommendation.loss, class_weight=weight
-        )
-        wrong = (path.scores(X)[:, 0, 0] > 0.0) != (self.data.target == labels[1])
+            X, self.data.target, ks=ks, Cs=[self.recommendation.C], loss=self.recommendation.loss, class_weight=weight,
+            tol=self.tol,
+        )  # fmt: skip
+        errors = MEASURES["error"].evaluate(Answers.from_decisions(path.scores(X), self.data.target, path.classes))
+        gaps = relative_gaps(path.dual_gaps, path.objectives)
         coefs = path.coefs[:, 0, 0] / scaler.scale_
         intercepts = path.intercepts[:, 0, 0] - coefs @ scaler.mean_
         plane = {
@@ -144,7 +150,8 @@ class LastFit:
                     "record": "point", "dataset": self.data.name, "loss": self.recommendation.loss,
                     "k": 1.0 if i == 0 else short(ks[i] * len(X)), "share": short(path.ks[i] / len(X)),
                     "C": self.recommendation.C, "coef": [short(value) for value in coefs[i]],
-                    "intercept": short(intercepts[i]), "error": short(wrong[i].mean()),
+                    "intercept": short(intercepts[i]), "error": short(errors[i, 0]),
+                    **certificate(gaps[i, 0], self.tol),
                 }
                 for i in range(len(ks))
             ),

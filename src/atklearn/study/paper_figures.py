@@ -8,18 +8,20 @@ from typing import Any
 import numpy as np
 
 from atklearn.datasets import Dataset, bayes_boundary
-from atklearn.study.grid_measures import LOSSES, grid_measures
-from atklearn.study.running import Task
-from atklearn.study.paper_tables import drawn, log_spaced, paper_split, scale_features
 from atklearn.losses.individual import Array, resolve_individual_loss
-from atklearn.selection.paths import atk_path
-from atklearn.study.results import Record, short
+from atklearn.measures import MEASURES, Answers
+from atklearn.selection.paths import ATkPath, atk_path
 from atklearn.solvers.stochastic.sgd import SGD
+from atklearn.study.methods import PAPER_LOSSES
+from atklearn.study.paper_tables import PROTOCOL, drawn, log_spaced, paper_split, scale_features
+from atklearn.study.results import Record, certificate, relative_gaps, short
+from atklearn.study.running import Task
 
 __all__ = ["FIGURE_3_SETS", "ErrorAgainstK", "ShiftedLoss", "ToyCases"]
 
 FIGURE_3_SETS = ("monk", "australian", "splice", "phoneme")
 _C = 100.0
+_SHOWN_K = 10  # the AT_k of Figure 1
 _N_KS = 30
 _TOY_PASSES = 1000
 _AUTHORS = SGD(eta0=1e-3 * _C, shuffle=False, average="all")
@@ -34,7 +36,7 @@ class ToyCases:
 
     def tasks(self) -> Sequence[Task]:
         """Return all tasks."""
-        keys = [(case, loss) for case in self.cases for loss in LOSSES["classification"]]
+        keys = [(case, loss) for case in self.cases for loss in PAPER_LOSSES["classification"]]
         return [Task(f"figure 1: case {case}, {loss}", (case, loss), cost=2.0) for case, loss in keys]
 
     def run(self, task: Task) -> list[Record]:
@@ -45,18 +47,22 @@ class ToyCases:
         if self.solver == "sgd":  # as the authors' published code does it: all passes, whatever the gap
             limits = {"solver": _AUTHORS, "tol": 1e-12, "max_iter": _TOY_PASSES}
         ks = range(1, y.size + 1)
-        path = atk_path(X, y, ks=list(ks), Cs=[_C], loss=loss, penalize_intercept=True, **limits)
-        errors = grid_measures(path, loss, path.scores(X), y)["error"][:, 0]
+        path = atk_path(
+            X, y, ks=list(ks), Cs=[_C], loss=loss, penalize_intercept=PROTOCOL["penalize_intercept"], **limits
+        )
+        errors, gaps = _errors(path, X, y), relative_gaps(path.dual_gaps, path.objectives)
         plane = {
             "record": "plane", "figure": 1, "dataset": f"case {case}", "loss": loss,
             "x": [short(value) for value in X[:, 0]], "y": [short(value) for value in X[:, 1]],
             "label": y.tolist(), "outliers": [0] if case in (2, 4, 6) else [], "bayes": list(bayes_boundary(case)),
+            "shown_k": _SHOWN_K,
         }  # fmt: skip
         points = [
             {
                 "record": "point", "figure": 1, "dataset": f"case {case}", "loss": loss, "k": k, "C": _C,
                 "coef": [short(value) for value in path.coefs[k - 1, 0, 0]],
                 "intercept": short(path.intercepts[k - 1, 0, 0]), "error": short(errors[k - 1]),
+                **certificate(gaps[k - 1, 0], limits["tol"]),
             }
             for k in ks
         ]  # fmt: skip
@@ -68,7 +74,7 @@ class ShiftedLoss:
 
     def tasks(self) -> Sequence[Task]:
         """Return a task per loss."""
-        return [Task(f"figure 2: {loss}", loss, cost=0.0) for loss in LOSSES["classification"]]
+        return [Task(f"figure 2: {loss}", loss, cost=0.0) for loss in PAPER_LOSSES["classification"]]
 
     def run(self, task: Task) -> list[Record]:
         """Evaluate the curves."""
@@ -96,7 +102,7 @@ class ErrorAgainstK:
         return [
             Task(f"figure 3: {name}, {loss}, split {split}", (name, loss, split), cost=0.3)
             for name in self.datasets
-            for loss in LOSSES["classification"]
+            for loss in PAPER_LOSSES["classification"]
             for split in range(self.n_splits)
         ]
 
@@ -108,16 +114,21 @@ class ErrorAgainstK:
         X = scale_features(X, train)
         limits: dict[str, Any] = {"tol": 1e-4} if self.solver == "exact" else {"tol": 1e-2, "max_iter": 100}
         path = atk_path(
-            X[train], y[train], ks=_ks(train.size), Cs=[_C], loss=loss, penalize_intercept=True,
-            solver=self.solver, **limits,
+            X[train], y[train], ks=_ks(train.size), Cs=[_C], loss=loss,
+            penalize_intercept=PROTOCOL["penalize_intercept"], solver=self.solver, **limits,
         )  # fmt: skip
-        errors = grid_measures(path, loss, path.scores(X[test]), y[test])["error"][:, 0]
         return [
             {
-                "record": "curve", "figure": 3, "dataset": name, "loss": loss, "split": split,
-                "x": path.ks.tolist(), "y": [short(value) for value in errors],
+                "record": "curve", "figure": 3, "dataset": name, "loss": loss, "split": split, "C": _C,
+                "x": path.ks.tolist(), "y": [short(value) for value in _errors(path, X[test], y[test])],
+                **certificate(relative_gaps(path.dual_gaps, path.objectives), limits["tol"]),
             }
         ]  # fmt: skip
+
+
+def _errors(path: ATkPath, X: Array, y: Array) -> Array:
+    """Return the error of the fits at the one C on some rows, shape (n_ks,)."""
+    return MEASURES["error"].evaluate(Answers.from_decisions(path.scores(X), y, path.classes))[:, 0]
 
 
 def _ks(n: int) -> list[int]:

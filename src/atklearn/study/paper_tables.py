@@ -14,19 +14,30 @@ from typing import Any
 import numpy as np
 
 from atklearn.datasets import Dataset, make_sinc
-from atklearn.study.evidence import sign
-from atklearn.study.grid_measures import LOSSES, grid_measures
-from atklearn.study.running import Task
 from atklearn.losses.individual import Array
+from atklearn.measures import MEASURES, Answers
+from atklearn.measures.catalogue import evaluate_measures
 from atklearn.selection.paths import ATkPath, atk_path
-from atklearn.study.results import Record, cell_record, short
+from atklearn.study.methods import PAPER_LOSSES
+from atklearn.study.results import Record, cell_record, relative_gaps, short
+from atklearn.study.running import Task
 
-__all__ = ["PaperTables", "paper_split", "scale_features"]
+__all__ = ["PROTOCOL", "PaperTables", "drawn", "log_spaced", "paper_split", "scale_features"]
 
+_SHARES = {"train": 0.5, "validation": 0.25, "test": 0.25}
 _N_KS = 40
-_DECADES = np.arange(-5, 6)
+_DECADES = range(-5, 6)
 _MOST_DECADES = 8
+_TOLERANCES = {"exact": 1e-3, "sgd": 1e-2}
 _SGD_PASSES = 100
+
+PROTOCOL: dict[str, Any] = {
+    "shares": _SHARES, "Cs": [10.0 ** _DECADES[0], 10.0 ** _DECADES[-1]],
+    "most_extended_Cs": [10.0**-_MOST_DECADES, 10.0**_MOST_DECADES], "n_ks": _N_KS, "penalize_intercept": True,
+    "features": "scaled to [-1, 1] on the training part", "targets": "scaled to [0, 1]",
+    "sinc": "drawn anew for every split",
+}  # fmt: skip
+"""How the tables are made, for those who read their results."""
 
 
 class PaperTables:
@@ -41,7 +52,7 @@ class PaperTables:
         tasks = [
             Task(f"table: {name}, {loss}, split {split}", (name, loss, split), cost=1.0 + dataset.X.size / 1e5)
             for name, dataset in self.datasets.items()
-            for loss in LOSSES[dataset.task]
+            for loss in PAPER_LOSSES[dataset.task]
             for split in range(self.n_splits)
         ]
         return sorted(tasks, key=lambda task: -task.cost)
@@ -54,8 +65,9 @@ class PaperTables:
         X = scale_features(X, train)
         records: list[Record] = []
         for path in self._paths(X[train], y[train], loss, X[validation], y[validation]):
-            on_validation = grid_measures(path, loss, path.scores(X[validation]), y[validation])
-            on_test = grid_measures(path, loss, path.scores(X[test]), y[test])
+            on_validation = measured(path, X[validation], y[validation], loss)
+            on_test = measured(path, X[test], y[test], loss)
+            gaps = relative_gaps(path.dual_gaps, path.objectives)
             records += [
                 cell_record(
                     dataset=name,
@@ -65,7 +77,8 @@ class PaperTables:
                     k=float(path.ks[i]),
                     n=float(train.size),
                     C=float(path.Cs[j]),
-                    gap=short(path.dual_gaps[i, j, 0] / path.objectives[i, j, 0]),
+                    tol=_TOLERANCES[self.solver],
+                    gaps=gaps[i, j],
                     validation={measure: [short(values[i, j])] for measure, values in on_validation.items()},
                     test={measure: short(values[i, j]) for measure, values in on_test.items()},
                 )
@@ -76,27 +89,33 @@ class PaperTables:
     def _paths(self, X: Array, y: Array, loss: str, X_validation: Array, y_validation: Array) -> Iterator[ATkPath]:
         """Yield the grid of fits, then decade after decade of C while the best for any purpose is the last."""
         ks = log_spaced(y.size, _N_KS)
-        limits: dict[str, Any] = {"tol": 1e-3} if self.solver == "exact" else {"tol": 1e-2, "max_iter": _SGD_PASSES}
+        limits: dict[str, Any] = {} if self.solver == "exact" else {"max_iter": _SGD_PASSES}
         columns: dict[int, dict[str, Array]] = {}  # per decade of C, the measures of all k
-        fresh = [int(decade) for decade in _DECADES]
+        fresh = list(_DECADES)
         while fresh:
             path = atk_path(
-                X, y, ks=ks, Cs=[10.0**decade for decade in fresh], loss=loss, penalize_intercept=True,
-                solver=self.solver, **limits,
+                X, y, ks=ks, Cs=[10.0**decade for decade in fresh], loss=loss,
+                penalize_intercept=PROTOCOL["penalize_intercept"], solver=self.solver, tol=_TOLERANCES[self.solver],
+                **limits,
             )  # fmt: skip
             yield path
-            measured = grid_measures(path, loss, path.scores(X_validation), y_validation)
+            found = measured(path, X_validation, y_validation, loss)
             for position, decade in enumerate(fresh):
-                columns[decade] = {measure: values[:, position] for measure, values in measured.items()}
-            fresh = [decade for decade in _decades_beyond(columns) if abs(decade) <= _MOST_DECADES]
+                columns[decade] = {measure: values[:, position] for measure, values in found.items()}
+            fresh = [decade for decade in decades_beyond(columns) if abs(decade) <= _MOST_DECADES]
 
 
-def _decades_beyond(columns: dict[int, dict[str, Array]]) -> list[int]:
+def measured(path: ATkPath, X: Array, y: Array, loss: str) -> dict[str, Array]:
+    """Return every measure of a grid of fits on some rows, each of shape (n_ks, n_Cs)."""
+    return evaluate_measures(Answers.from_decisions(path.scores(X), y, path.classes, loss=loss))
+
+
+def decades_beyond(columns: dict[int, dict[str, Array]]) -> list[int]:
     """Return the decades next to an end of the grid at which maximum, average or AT_k is better than anywhere else."""
     decades = sorted(columns)
     wanted = set()
-    for measure in set(columns[decades[0]]) - {"tail_loss"}:  # which is reported, never chosen by
-        scores = sign(measure) * np.array([columns[decade][measure] for decade in decades])
+    for measure in (MEASURES[name] for name in columns[decades[0]] if MEASURES[name].selectable):
+        scores = measure.sign * np.array([columns[decade][measure.name] for decade in decades])
         for best in (scores[:, 0], scores[:, -1], scores.max(axis=1)):
             if best[0] > best[1:].max():
                 wanted.add(decades[0] - 1)
@@ -112,10 +131,10 @@ def drawn(dataset: Dataset, split: int) -> tuple[Array, Array]:
 
 
 def paper_split(n: int, split: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the rows of the training (50 %), validation (25 %) and test part (25 %)."""
+    """Return the rows of the training, the validation and the test part, which gets what rounding leaves."""
     order = np.random.default_rng(split).permutation(n)
-    train, validation = n // 2, n // 2 + n // 4
-    return order[:train], order[train:validation], order[validation:]
+    train, validation = int(_SHARES["train"] * n), int(_SHARES["validation"] * n)
+    return order[:train], order[train : train + validation], order[train + validation :]
 
 
 def scale_features(X: Array, train: np.ndarray) -> Array:

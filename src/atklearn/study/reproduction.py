@@ -7,15 +7,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from atklearn.datasets import DATASETS, Dataset, DatasetUnavailable, load_dataset, load_toy
-from atklearn.study.paper_figures import ErrorAgainstK, ShiftedLoss, ToyCases
-from atklearn.study.running import Experiment, Task, run_experiment
-from atklearn.study.paper_tables import PaperTables
 from atklearn.losses.individual import Array
+from atklearn.study.paper_figures import ErrorAgainstK, ShiftedLoss, ToyCases
+from atklearn.study.paper_tables import PROTOCOL, PaperTables
 from atklearn.study.results import Record, ResultsFile
+from atklearn.study.running import Experiment, Task, run_experiment
 
-__all__ = ["PARTS", "run_reproduction"]
+__all__ = ["run_reproduction"]
 
-PARTS = ("tables", "figures", "all")
 _TOY_CASES = range(1, 7)
 
 
@@ -72,7 +71,7 @@ def run_reproduction(
         experiment.add("figure 2", ShiftedLoss())
         experiment.add("figure 3", ErrorAgainstK(datasets, n_splits, solver))
     config = {
-        "n_splits": n_splits, "solver": solver,
+        "n_splits": n_splits, "solver": solver, "protocol": PROTOCOL,
         "data": {dataset.name: _fingerprint(dataset.X, dataset.y) for dataset in datasets},
         "toy": {f"case {case}": f"{source}, {_fingerprint(X, y)}" for case, (X, y, source) in toys.items()},
     }  # fmt: skip

@@ -10,14 +10,17 @@ and perhaps the beginning of one, which is cut off on resuming.
 ``run``               ``schema``, ``kind`` ("compare" or "reproduce"), ``config``, ``versions``, ``started``
 ``data``              ``dataset``, ``task``, ``n``, ``d``, ``source`` and what else describes the data
 ``cell``              one per dataset, loss, class weights, split, k and C: see :func:`cell_record`
-``point``             a fit in the plane: ``dataset``, ``loss``, ``k``, ``coef``, ``error``, ...
+``point``             a fit in the plane: ``dataset``, ``loss``, ``k``, ``coef``, ``error``, its certificate, ...
 ``plane``             two-dimensional data: ``dataset``, ``x``, ``y``, ``label``, ...
-``curve``             a line of a figure: ``figure``, ``name``, ``x``, ``y``, ...
-``model``             the recommended fit
+``curve``             a line of a figure: ``figure``, ``name``, ``x``, ``y``, the certificate of its fits, ...
+``model``             the recommended fit and its certificate
 ``hard_row``          a row of the data with a large loss in that fit
 ``skipped``           what could not be run, and why
 ``done``              ``task``: everything above, since the last such line, belongs to it
 ====================  ============================================================================================
+
+A certificate is what :func:`certificate` returns: how exact the fits are that a record is about, and how exact they
+were meant to be.
 """
 
 from __future__ import annotations
@@ -31,11 +34,27 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, SupportsFloat, TypeAlias
 
-__all__ = ["Record", "ResultsFile", "cell_record", "read_results", "short", "versions"]
+import numpy as np
+import numpy.typing as npt
 
-SCHEMA = 1
+from atklearn.losses.individual import Array
+
+__all__ = [
+    "Record",
+    "ResultsFile",
+    "cell_record",
+    "certificate",
+    "read_results",
+    "relative_gaps",
+    "short",
+    "versions",
+]
+
+SCHEMA = 2
 Record: TypeAlias = dict[str, Any]
 
+# A gap that equals the tolerance may come out a little larger as a ratio.
+_ROUNDING = 1e-9
 _PACKAGES = ("atklearn", "numpy", "scipy", "scikit-learn", "numba", "pandas", "pyarrow", "skrub")
 
 
@@ -59,12 +78,15 @@ def cell_record(
     k: float,
     n: float,
     C: float,
-    gap: float,
+    tol: float,
+    gaps: npt.ArrayLike | None,
     validation: dict[str, list[float]],
     test: dict[str, float],
+    n_folds: int | None = None,
+    fold_gaps: npt.ArrayLike | None = None,
     groups: dict[str, float] | None = None,
 ) -> Record:
-    """Return the record of one fit of a grid.
+    """Return the record of one cell of a grid.
 
     Parameters
     ----------
@@ -76,28 +98,73 @@ def cell_record(
     k, n : float
         k in samples, and the number of samples of the training part.
     C : float
-    gap : float
-        The duality gap over the objective.
+    tol : float
+        The duality gap over the objective that was asked for.
+    gaps : array-like or None
+        What was reached by the fits on the whole training part; None if there is none, but only fits on folds.
     validation : dict of lists
         Per measure, its value on each validation part.
     test : dict
         Per measure, its value on the test part; empty if there is none.
+    n_folds : int, default=None
+        Into how many folds the training part was divided, perhaps repeatedly; None if it was not.
+    fold_gaps : array-like, default=None
+        What was reached by the fits on the folds.
     groups : dict, default=None
         Per group of rows, its error on the test part.
 
     Examples
     --------
-    >>> record = cell_record(dataset="monk", loss="hinge", weights="plain", split=0, k=216, n=216, C=1.0, gap=1e-4,
-    ...                      validation={"error": [0.2]}, test={"error": 0.19})
-    >>> record["aggregate"], record["share"]
-    ('average', 1.0)
+    >>> record = cell_record(dataset="monk", loss="hinge", weights="plain", split=0, k=216, n=216, C=1.0, tol=1e-3,
+    ...                      gaps=[1e-4], validation={"error": [0.2]}, test={"error": 0.19})
+    >>> record["aggregate"], record["share"], record["gap"], record["n_missed"]
+    ('average', 1.0, 0.0001, 0)
     """
-    aggregate = "average" if k >= n else "maximum" if k <= 1 else "average_top_k"
+    aggregate = "average" if k >= n else "maximum" if k <= 1 else "atk"
+    whole, folds = certificate(gaps, tol), certificate(fold_gaps, tol)
     record = {
         "record": "cell", "dataset": dataset, "loss": loss, "weights": weights, "aggregate": aggregate, "split": split,
-        "k": k, "share": short(k / n), "C": C, "gap": gap, "validation": validation, "test": test,
+        "k": k, "share": short(k / n), "C": C, "tol": tol, "gap": whole["gap"], "fold_gap": folds["gap"],
+        "n_fits": whole["n_fits"] + folds["n_fits"], "n_missed": whole["n_missed"] + folds["n_missed"],
+        "n_folds": n_folds, "validation": validation, "test": test,
     }  # fmt: skip
     return record | {"groups": groups} if groups else record
+
+
+def relative_gaps(dual_gaps: npt.ArrayLike, objectives: npt.ArrayLike) -> Array:
+    """Return duality gaps over objectives; nothing is left to gain on an objective of zero."""
+    values = np.asarray(objectives, dtype=np.float64)
+    gaps = np.maximum(np.asarray(dual_gaps, dtype=np.float64), 0.0)  # rounding may leave less than nothing
+    return np.asarray(np.divide(gaps, values, out=np.zeros_like(gaps), where=values > 0.0))
+
+
+def certificate(gaps: npt.ArrayLike | None, tol: float) -> Record:
+    """Return what a record says about how exact the fits are that it is about.
+
+    Parameters
+    ----------
+    gaps : array-like or None
+        The duality gap over the objective of every problem that was solved; None if there is none.
+    tol : float
+        What was asked for.
+
+    Returns
+    -------
+    fields : dict
+        ``tol``; ``gap``, the largest one, None if there is none; ``n_fits``; ``n_missed``, how many are above ``tol``.
+
+    Examples
+    --------
+    >>> certificate([0.002, 0.0005], 1e-3)
+    {'tol': 0.001, 'gap': 0.002, 'n_fits': 2, 'n_missed': 1}
+    >>> certificate(None, 1e-3)
+    {'tol': 0.001, 'gap': None, 'n_fits': 0, 'n_missed': 0}
+    """
+    if gaps is None:
+        return {"tol": tol, "gap": None, "n_fits": 0, "n_missed": 0}
+    reached = np.asarray(gaps, dtype=np.float64)
+    missed = int((reached > tol * (1.0 + _ROUNDING)).sum())
+    return {"tol": tol, "gap": short(reached.max()), "n_fits": int(reached.size), "n_missed": missed}
 
 
 def short(value: SupportsFloat) -> float:

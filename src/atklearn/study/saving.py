@@ -15,9 +15,9 @@ from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from atklearn.study.files import write_whole
-from atklearn.losses.individual import INDIVIDUAL_LOSSES
 from atklearn.estimators.linear import ATkClassifier, ATkRegressor
+from atklearn.losses.individual import INDIVIDUAL_LOSSES
+from atklearn.study.files import write_whole
 from atklearn.study.reading import as_feature, check_file, is_svmlight, read_frame, read_svmlight
 from atklearn.study.tabular import TabularData, make_features
 

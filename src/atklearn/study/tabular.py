@@ -24,7 +24,15 @@ from atklearn.datasets import make_monk
 from atklearn.losses.individual import Array, Task
 from atklearn.study.reading import as_feature, check_file, is_svmlight, read_frame, read_svmlight
 
-__all__ = ["TabularData", "feature_names", "make_features", "monk_table", "read_table", "take_rows"]
+__all__ = [
+    "TabularData",
+    "feature_names",
+    "features_in_words",
+    "make_features",
+    "monk_table",
+    "read_table",
+    "take_rows",
+]
 
 MIN_ROWS = 20
 MIN_CLASS_ROWS = 5  # one in every part of a 5-fold split
@@ -317,6 +325,13 @@ def make_features(data: TabularData) -> Any:
             ("order", FunctionTransformer(np.ascontiguousarray, kw_args={"dtype": "float64"})),
         ]
     )
+
+
+def features_in_words(data: TabularData) -> str:
+    """Say what :func:`make_features` does with a table, for those who read results on it."""
+    if isinstance(data.features, csr_array):
+        return "the columns, each divided by its largest absolute value"
+    return "categories, dates, text and missing values to numbers, then standardised"
 
 
 def _vectorizer(**parameters: Any) -> TableVectorizer:

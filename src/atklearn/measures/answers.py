@@ -1,0 +1,134 @@
+"""What fits say about samples, beside the truth: all that a measure looks at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from atklearn.losses.individual import Array, IndividualLoss, Task, resolve_individual_loss
+from atklearn.measures.labels import chosen_labels
+
+__all__ = ["Answers"]
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What one fit, or any number of them along leading axes, says about the same samples.
+
+    What several measures need, such as the error of every class, is computed once.
+
+    Attributes
+    ----------
+    y : ndarray of shape (n_samples,)
+        The truth.
+    predictions : ndarray of shape (..., n_samples)
+        Labels, or targets in the units of y.
+    classes : ndarray of shape (n_classes,) or None
+        None for a regression.
+    decisions : ndarray of shape (..., n_problems, n_samples) or None
+        Decision values, or the predictions of a regression as its one problem; None where only labels are known.
+    loss : str, IndividualLoss or None
+        The individual loss of the fits.
+    sample_weight : ndarray of shape (n_samples,) or None
+    groups : ndarray of shape (n_samples,) or None
+        The group of every sample.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> decisions = np.array([[[-1.0, 2.0, 3.0]], [[-1.0, -2.0, 3.0]]])  # of two fits
+    >>> answers = Answers.from_decisions(decisions, np.array([0, 0, 1]), np.array([0, 1]))
+    >>> answers.mean(answers.wrong).round(2)
+    array([0.33, 0.  ])
+    """
+
+    y: npt.NDArray[Any]
+    predictions: npt.NDArray[Any]
+    classes: npt.NDArray[Any] | None = None
+    decisions: Array | None = None
+    loss: str | IndividualLoss | None = None
+    sample_weight: Array | None = None
+    groups: npt.NDArray[Any] | None = None
+
+    @classmethod
+    def from_decisions(
+        cls, decisions: Array, y: npt.NDArray[Any], classes: npt.NDArray[Any] | None, **known: Any
+    ) -> Answers:
+        """Return the answers of fits from their decision values, or from the predictions of a regression.
+
+        Parameters
+        ----------
+        decisions : ndarray of shape (..., n_problems, n_samples)
+        y : ndarray of shape (n_samples,)
+        classes : ndarray of shape (n_classes,) or None
+            None for a regression.
+        **known
+            The other attributes.
+        """
+        predictions = decisions[..., 0, :] if classes is None else chosen_labels(decisions, classes)
+        return cls(y, predictions, classes, decisions, **known)
+
+    @property
+    def task(self) -> Task:
+        """What the fits are for."""
+        return "regression" if self.classes is None else "classification"
+
+    @cached_property
+    def wrong(self) -> npt.NDArray[np.bool_]:
+        """Whether each label is wrong, shape (..., n_samples)."""
+        return np.asarray(self.predictions != self.y)
+
+    @cached_property
+    def residuals(self) -> Array:
+        """Prediction minus truth, shape (..., n_samples)."""
+        return np.asarray(self.predictions - self.y)
+
+    @cached_property
+    def class_errors(self) -> Array:
+        """The error rate of every class that has weight, shape (n_present_classes, ...)."""
+        return np.stack([self.mean(self.wrong, self.y == label) for label in self._with_weight(self.y)])
+
+    @cached_property
+    def losses(self) -> Array:
+        """The individual loss of every sample, summed over one class against the rest, shape (..., n_samples)."""
+        if self.decisions is None or self.loss is None:
+            raise ValueError("Losses are expected to be asked of answers with decision values and a loss.")
+        individual = resolve_individual_loss(self.loss, self.task)
+        if self.classes is None:
+            return individual(self.predictions, np.asarray(self.y, dtype=np.float64))
+        total = np.zeros(self.predictions.shape)
+        for index, label in enumerate(self.classes[-self.decisions.shape[-2] :]):
+            total += individual(self.decisions[..., index, :], np.where(self.y == label, 1.0, -1.0))
+        return total
+
+    def mean(self, values: npt.NDArray[Any], rows: npt.NDArray[np.bool_] | None = None) -> Array:
+        """Return the weighted mean over the samples, or over some of them, of values of shape (..., n_samples)."""
+        weight = self.sample_weight
+        if rows is not None:
+            values, weight = values[..., rows], None if weight is None else weight[rows]
+        return np.asarray(np.average(values, axis=-1, weights=weight))
+
+    def by_group(self) -> dict[str, Answers]:
+        """Return the answers about each group that has weight."""
+        if self.groups is None:
+            return {}
+        return {str(group): self._rows(self.groups == group) for group in self._with_weight(self.groups)}
+
+    def _rows(self, rows: npt.NDArray[np.bool_]) -> Answers:
+        """Return the answers about some of the samples."""
+        return replace(
+            self,
+            y=self.y[rows],
+            predictions=self.predictions[..., rows],
+            decisions=None if self.decisions is None else self.decisions[..., rows],
+            sample_weight=None if self.sample_weight is None else self.sample_weight[rows],
+            groups=None,
+        )
+
+    def _with_weight(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return the distinct values among the samples that have weight."""
+        return np.unique(values if self.sample_weight is None else values[self.sample_weight > 0.0])
