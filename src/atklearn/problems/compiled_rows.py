@@ -18,6 +18,7 @@ from atklearn.losses.compiled import compiled
 from atklearn.losses.individual import Array, IndividualLoss, Kink
 from atklearn.problems import passes
 from atklearn.problems.access import readable
+from atklearn.problems.conditioning import Units, convert, helpful_units
 from atklearn.problems.rows import Curvature, Proof, Reading
 
 __all__ = ["CompiledPoint", "CompiledRows", "Places"]
@@ -59,6 +60,7 @@ class CompiledRows:
         self.two_sided = Kink(loss.kink).is_two_sided
         self.readable = readable(self.X)
         self.compiled_loss = compiled(loss)
+        self._conditioned: dict[bool, tuple[CompiledRows, Units] | None] = {}
 
     def at(self, z: Array, k: float, density: Array | None = None) -> CompiledPoint:
         """Return the point at z."""
@@ -75,6 +77,19 @@ class CompiledRows:
         """Return one row from each of ``count`` runs: random, sorted, and without shuffling all of them."""
         run = self.n_rows // count
         return self.take(np.arange(count) * run + np.random.default_rng(0).integers(run, size=count))
+
+    def conditioned(self, *, centred: bool) -> tuple[CompiledRows, Units] | None:
+        """Return the same samples in units that harm less by rounding, or None if these are good enough."""
+        if centred not in self._conditioned:
+            # what is called sparse but is not can be centred like an array
+            X = self.X.toarray() if sp.issparse(self.X) and 2 * self.X.nnz > self.n_rows * self.n_features else self.X
+            units = helpful_units(X, self.y, centred=centred, regression=self.loss.task == "regression")
+            found = None
+            if units is not None:
+                X, y = convert(X, self.y, units)
+                found = CompiledRows(X, y, self.mass, self.loss, self.ones is not None), units
+            self._conditioned[centred] = found
+        return self._conditioned[centred]
 
     def paying(self, loss: IndividualLoss) -> CompiledRows:
         """Return the same samples with another loss."""
@@ -163,6 +178,7 @@ class CompiledPoint:
         """Compute predictions and losses anew from z."""
         f = self.rows.predict(self.z, self.here.f)
         self.rows.expand(f, 0.0, f, self.here)
+        self.is_fresh = True
 
     def smooth(self, mu: float) -> Reading:
         """Find threshold and densities."""
@@ -188,6 +204,7 @@ class CompiledPoint:
         assert self.rows.ones is not None
         self.z[self.rows.ones] += amount
         self.here.f += amount
+        self.is_fresh = False
         self.rows.expand(self.here.f, 0.0, self.here.f, self.here)
 
     def towards(self, direction: Array) -> CompiledRay:
@@ -200,7 +217,9 @@ class CompiledPoint:
         """Return ``X^T (u r s')``."""
         return self.rows.pull_back(self.here.a)
 
-    def curvature(self, mu: float, *, form: bool, most: int | None = None, seed: int = 0) -> Curvature:
+    def curvature(
+        self, mu: float, *, form: bool, cautious: bool = False, most: int | None = None, seed: int = 0
+    ) -> Curvature:
         """Return the generalised Hessian of the smoothed loss."""
         rows, here = self.rows, self.here
         picked, n_tied = passes.strata(here.r)
@@ -210,6 +229,8 @@ class CompiledPoint:
             picked, scale = _sample((picked[:n_tied], picked[n_tied:]), most, seed)
         h, pulls = np.empty((2, picked.size))
         curvatures = rows.curvatures(here.f, picked)
+        if cautious and rows.loss.kink == Kink.NONE:
+            curvatures = np.maximum(curvatures, here.slope[picked] ** 2 / np.maximum(2.0 * here.s[picked], 1e-300))
         passes.weigh(picked, scale, here.r, here.slope, curvatures, self.u, mu, self.moving, h, pulls)
         if not form:
             product, diagonal = self._operator(picked, h, pulls)
@@ -246,10 +267,26 @@ class CompiledPoint:
 
     def prove(self, *, balanced: bool) -> Proof:
         """Return the exact aggregate and a feasible density near r."""
-        s, slope, r = self.here.s, self.here.slope, self.here.r.copy()
-        threshold = ranked_loss(Kink(self.rows.loss.kink).loss(s), self.rows.mass, self.k)
-        value, slack = passes.make_feasible(s, slope, self.u, threshold, self.rows.two_sided, balanced, r)
-        return Proof(value, threshold, slack, self.rows.pull_back(self.u * r * slope), r)
+        rows, here, r = self.rows, self.here, self.here.r.copy()
+        threshold = self._ranked(here.s)
+        value, slack = passes.make_feasible(here.s, here.slope, self.u, threshold, rows.two_sided, balanced, r)
+        a = self.u * r * here.slope
+        gradient = rows.pull_back(a)
+        drift = 0.0
+        if not self.is_fresh:
+            moved, self.there = value, self.there or _Losses(rows.n_rows)
+            rows.expand(rows.predict(self.z, self.there.f), 0.0, self.there.f, self.there)
+            threshold = self._ranked(self.there.s)
+            value, _ = passes.bound_and_slack(self.there.s, r, self.u, threshold, rows.two_sided)
+            drift = value - moved
+            # a . (X z - f), each product taken where it is small
+            middle = 0.5 * float(here.f.min() + here.f.max()) if balanced else 0.0
+            slack += drift - (float(gradient @ self.z) - float(a @ (here.f - middle)) - middle * float(a.sum()))
+        return Proof(value, threshold, slack, drift, gradient, r)
+
+    def _ranked(self, s: Array) -> float:
+        """Return the k-th largest loss."""
+        return ranked_loss(Kink(self.rows.loss.kink).loss(s), self.rows.mass, self.k)
 
     def largest(self, count: int, *, beside: CompiledPart | None = None, above: float = 0.0) -> CompiledPart:
         """Return the rows with the largest losses."""
@@ -281,6 +318,7 @@ class CompiledRay:
         point = self.point
         point.z = point.z + self.t * self.direction
         point.here, point.there = self.there, point.here
+        point.is_fresh = False
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,8 @@ import numpy as np
 
 from atklearn.losses.aggregate import resolve_k
 from atklearn.losses.individual import Array, IndividualLoss
-from atklearn.problems.rows import Density, Point, Rows
+from atklearn.problems.conditioning import Units
+from atklearn.problems.rows import Density, Point, Proof, Rows
 from atklearn.problems.solution import Certificate, Solution
 
 __all__ = ["InterceptKind", "Problem", "paper_C"]
@@ -62,6 +63,8 @@ class Problem:
         Amount of mass in the top, ``0 < k <= rows.total``.
     C : float
     intercept : {"free", "penalized", "none"}
+    units : Units, default=None
+        Of the rows, if they are not the user's: the penalty is that of the weights in the user's units.
 
     Attributes
     ----------
@@ -71,8 +74,9 @@ class Problem:
         The penalty is ``sum(ridge * z**2) / 2``.
     """
 
-    def __init__(self, rows: Rows, k: float, C: float, intercept: InterceptKind) -> None:
+    def __init__(self, rows: Rows, k: float, C: float, intercept: InterceptKind, units: Units | None = None) -> None:
         self.rows = rows
+        self.units = units
         self.k = k
         self.C = C
         self.intercept = intercept
@@ -86,10 +90,30 @@ class Problem:
     @cached_property
     def ridge(self) -> Array:
         """The weights of the penalty."""
-        ridge = np.full(self.rows.n_columns, 1.0 / self.C)
+        weights = np.ones(self.rows.split(np.ones(self.rows.n_columns))[0].size)
+        if self.units is not None:
+            weights = self.units.scale**-2.0
+        ridge = self.rows.join(weights, 1.0) / self.C
         if self.free is not None:
             ridge[self.free] = 0.0
         return ridge
+
+    @cached_property
+    def _inverse_ridge(self) -> Array:
+        return np.divide(1.0, self.ridge, out=np.zeros_like(self.ridge), where=self.ridge > 0.0)
+
+    def conditioned(self) -> Problem | None:
+        """Return the same problem in units that harm less by rounding, or None if its own are good enough."""
+        found = self.rows.conditioned(centred=self.free is not None) if self.units is None else None
+        return None if found is None else Problem(found[0], self.k, self.C, self.intercept, found[1])
+
+    def inward(self, coef: Array) -> Array:
+        """Return coefficients in the units of the rows, for given ones in the user's."""
+        return coef if self.units is None else self.rows.join(*self.units.inward(*self.rows.split(coef)))
+
+    def outward(self, coef: Array) -> Array:
+        """Return coefficients in the user's units, for given ones in those of the rows."""
+        return coef if self.units is None else self.rows.join(*self.units.outward(*self.rows.split(coef)))
 
     @property
     def is_quadratic(self) -> bool:
@@ -98,11 +122,11 @@ class Problem:
 
     def on(self, rows: Rows, k: float) -> Problem:
         """Return the problem on other rows, with their own k."""
-        return Problem(rows, k, self.C, self.intercept)
+        return Problem(rows, k, self.C, self.intercept, self.units)
 
     def at(self, k: float, C: float) -> Problem:
         """Return the problem on the same rows with another k and C."""
-        return Problem(self.rows, k, C, self.intercept)
+        return Problem(self.rows, k, C, self.intercept, self.units)
 
     def starting_from(self, solution: Solution) -> Solution | None:
         """Return what a former solution gives to start from; None if it has other columns."""
@@ -119,19 +143,22 @@ class Problem:
         if self.free is not None:
             gradient = gradient.copy()
             gradient[self.free] = 0.0
-        return 0.5 * self.C * float(gradient @ gradient)
+        return 0.5 * float((self._inverse_ridge * gradient) @ gradient)
 
     def certify(self, z: Array, density: Density) -> Certificate:
         """Evaluate the objective exactly at ``z`` and bound its distance from the optimum with ``density``."""
         return self.certify_point(self.rows.at(z, self.k, density))
 
     def certify_point(self, point: Point) -> Certificate:
-        """Do the same at a point whose predictions are exact, with its own densities."""
-        proof = point.prove(balanced=self.free is not None)
-        objective = proof.value + self.penalty(point.z)
-        gap = self.stationarity(self.ridge * point.z + proof.gradient) + proof.slack
+        """Do the same at a point with its own densities."""
+        return self.conclude(point.z, point.prove(balanced=self.free is not None))
+
+    def conclude(self, z: Array, proof: Proof) -> Certificate:
+        """Return what a proof at ``z`` says of the objective."""
+        objective = proof.value + self.penalty(z)
+        gap = max(self.stationarity(self.ridge * z + proof.gradient) + proof.slack, 0.0)
         # losses are never negative, so that the penalty, or zero, is a bound as well
-        return Certificate(point.z, 0.0, proof.density, proof.threshold, objective, min(gap, objective))
+        return Certificate(z, 0.0, proof.density, proof.threshold, objective, min(gap, objective))
 
     def coefficients(self, certificate: Certificate) -> tuple[Array, float]:
         """Return the weights of the features and the intercept."""

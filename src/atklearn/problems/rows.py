@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from atklearn.losses.individual import Array, IndividualLoss
+from atklearn.problems.conditioning import Units
 
 __all__ = ["Curvature", "Density", "Part", "Point", "Proof", "Ray", "Reading", "Rows"]
 
@@ -52,11 +53,17 @@ class Proof(NamedTuple):
     """What certifies a point: the exact aggregate, and a lower bound's ingredients."""
 
     value: float
-    """AT_k, exactly."""
+    """AT_k, exactly: of predictions computed anew from z."""
     threshold: float
     """The k-th largest loss."""
     slack: float
-    """``value - sum(u r s)`` for the densities below."""
+    """``value - sum(u r (s + s' (x . z - f)))`` for the densities below.
+
+    The tangents of convex losses bound them from below wherever they touch, so ``f`` may be predictions that rounding
+    has moved from ``x . z``: they have served to find densities whose gradient vanishes, and fresh ones would not.
+    """
+    drift: float
+    """How far rounding has moved AT_k from its exact value."""
     gradient: Array
     """``X^T (u r s')``."""
     density: Density
@@ -110,12 +117,15 @@ class Point(Protocol):
     def gradient(self) -> Array:
         """Return ``X^T (u r s')``."""
 
-    def curvature(self, mu: float, *, form: bool, most: int | None = None, seed: int = 0) -> Curvature:
+    def curvature(
+        self, mu: float, *, form: bool, cautious: bool = False, most: int | None = None, seed: int = 0
+    ) -> Curvature:
         """Return ``X^T diag(h) X - g g^T / (mu m)``, formed or as a product.
 
         ``h = u |r| s'' + [i in T] u s'^2 / mu``, ``g = sum over T of u sign(r) s' x``, ``m = sum over T of u``, where
         T are the samples strictly between the bounds of their density; the rank-one term, present while the threshold
-        is positive, is the threshold following the step. Only up to ``most`` rows of T, and as many others, go in.
+        is positive, is the threshold following the step. Only up to ``most`` rows of T, and as many others, go in. A
+        ``cautious`` one takes no ``s''`` below ``s'^2 / (2 s)``: a smaller one would promise negative losses.
         """
 
     def prove(self, *, balanced: bool) -> Proof:
@@ -154,6 +164,9 @@ class Rows(Protocol):
 
     def sample(self, count: int) -> Rows:
         """Return a random part of the rows, the same every time."""
+
+    def conditioned(self, *, centred: bool) -> tuple[Rows, Units] | None:
+        """Return the same samples in units that harm less by rounding, or None if these are good enough."""
 
     def paying(self, loss: IndividualLoss) -> Rows:
         """Return the same samples with another loss."""

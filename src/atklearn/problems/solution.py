@@ -84,8 +84,14 @@ class Solution(Certificate):
         proved = {name: getattr(certificate, name) for name in Certificate.__dataclass_fields__}
         return cls(**proved, n_iter=n_iter, stop_reason=reason, smoothing=smoothing)
 
-    def proved_by(self, certificate: Certificate, tol: float) -> Solution:
-        """Return this solution with other coefficients and their certificate."""
+    def moved_to(self, certificate: Certificate, tol: float) -> Solution:
+        """Return this solution with other coefficients and their certificate.
+
+        What was proved here bounds the optimum from below wherever one stands, so the better of both bounds counts.
+        """
+        gap = max(certificate.objective - self.lower_bound, 0.0)
+        if gap < certificate.dual_gap:
+            certificate = replace(certificate, density=self.density, dual_gap=gap)
         otherwise = StopReason.STALLED if self.stop_reason is StopReason.CONVERGED else self.stop_reason
         solution = Solution.of(certificate, tol=tol, n_iter=self.n_iter, otherwise=otherwise)
         return replace(solution, smoothing=self.smoothing)

@@ -32,6 +32,8 @@ _QUICK = 6  # Newton steps
 _SLOW = 12
 _MAX_TRIALS = 30  # of the line search
 _DAMPING = (1e-13, 1e-3)  # least and most, of the pivot of an unpenalised coordinate
+_LONGEST_CAUTION = 64  # steps
+_LONGEST_WAIT = 200  # steps without a smaller gap before giving up
 _PATIENCE = 20  # moves that change nothing before giving up
 
 
@@ -42,6 +44,7 @@ class ProximalNewton:
         self.problem = problem
         self.point = problem.rows.at(start, problem.k, density)
         self.damping = _DAMPING[0]
+        self.caution, self.lesson = 0, 1  # steps to take cautiously yet, and after the last that went too far
         self.system: NewtonSystem | None = None  # as long as it holds
         self.steps = 0
         self.guess_smoothing = smoothing is None
@@ -55,18 +58,25 @@ class ProximalNewton:
         target_share = 1.0  # tightened if the exact certificate falls short of the running estimate
         inner = stalls = refreshes = 0
         best: Certificate | None = None
+        least, since = float("inf"), 0  # the smallest gap seen, and the step it was seen at
         while True:
             objective, stationarity, slack = self._measure()
             target = target_share * tol * objective
+            if stationarity + slack < 0.9 * least:
+                least, since = stationarity + slack, self.steps
             stopped = progress is not None and bool(progress(self.steps, objective, stationarity + slack))
-            limit = stopped or self.steps >= max_iter or stalls >= _PATIENCE or refreshes >= _PATIENCE
+            stuck = stalls >= _PATIENCE or refreshes >= _PATIENCE or self.steps - since >= _LONGEST_WAIT
+            limit = stopped or stuck or self.steps >= max_iter
             if limit or stationarity + slack <= target:
-                best = _better(best, self._certify())
+                proof = self.point.prove(balanced=self.problem.free is not None)
+                best = _better(best, self.problem.conclude(self.point.z, proof))
                 if limit or best.reaches(tol):
                     break
                 target_share *= 0.3
                 refreshes += 1
-                self._smooth()
+                if abs(proof.drift) > 0.1 * tol * objective:
+                    self.point.refresh()
+                    self._smooth()
             elif stationarity <= max(0.3 * slack, 0.1 * target):
                 stalls = stalls + 1 if inner == 0 else 0
                 self._recentre(_SHRINK if inner <= _QUICK else 1.0)
@@ -100,11 +110,6 @@ class ProximalNewton:
             stationarity += reading.imbalance
         return reading.bound + problem.penalty(self.point.z), stationarity, reading.slack
 
-    def _certify(self) -> Certificate:
-        """Return the exact certificate of the coefficients, from fresh predictions."""
-        self.point.refresh()
-        return self.problem.certify_point(self.point)
-
     def _step(self) -> bool:
         """Take one Newton step; return whether it moved."""
         problem, point = self.problem, self.point
@@ -113,12 +118,19 @@ class ProximalNewton:
             # An unpenalised intercept may have to move across all predictions and targets, hardly further.
             lowest, highest = problem.rows.target_range
             reach = 2.0 * (max(self.reading.highest, highest) - min(self.reading.lowest, lowest))
-            self.system = newton_system(problem, point, self.gradient, self.mu, reach, self.damping, self.steps)
+            self.system = newton_system(
+                problem, point, self.gradient, self.mu, reach=reach, damping=self.damping,
+                cautious=self.caution > 0, seed=self.steps,
+            )  # fmt: skip
         direction = self.system.solve(-self.gradient)
         t, reading = self._line_search(direction, point.towards(direction))
         if reading is None:
             self.system = None
             return False
+        self.caution = max(self.caution - 1, 0)
+        if t < 0.1:
+            self.lesson = min(2 * self.lesson, _LONGEST_CAUTION)
+            self.caution = self.lesson
         if t == 1.0:
             self.damping = max(1e-3 * self.damping, _DAMPING[0])
         elif t < 0.01:  # the intercept wants to move too far

@@ -61,6 +61,9 @@ def solve_linear(
     Solution
         With a certified duality gap, whatever made the solver stop.
     """
+    conditioned = problem.conditioned()
+    if conditioned is not None:
+        return _solve_conditioned(conditioned, tol, max_iter, start, relax, progress)
     if start is None:
         coef, density, smoothing = _cold_start(problem, tol, max_iter)
     else:
@@ -72,6 +75,18 @@ def solve_linear(
     if problem.loss.task == "classification" and not beats_zero(problem, solution):
         return _zero(problem, solution, tol)
     return solution
+
+
+def _solve_conditioned(
+    problem: Problem, tol: float, max_iter: int, start: Solution | None, relax: float, progress: Progress | None
+) -> Solution:
+    """Solve in better units than the user's, and certify what the answer is in these."""
+    if start is not None:
+        start = replace(start, coef=problem.inward(start.coef))
+    solution = solve_linear(problem, tol=tol, max_iter=max_iter, start=start, relax=relax, progress=progress)
+    coef = problem.outward(solution.coef)
+    rounded = problem.certify(problem.inward(coef), solution.density)
+    return solution.moved_to(replace(rounded, coef=coef), tol)
 
 
 def beats_zero(problem: Problem, solution: Certificate) -> bool:
@@ -136,11 +151,6 @@ def _zero(problem: Problem, solution: Solution, tol: float) -> Solution:
     """Return the zero classifier in place of a solution that does not beat it.
 
     Too small a k makes w = 0 the optimum. Any point near it is optimal to the tolerance, with signs that are rounding
-    noise; zero itself is better, and the same whatever the order or the weighting of the samples. What was
-    proved at the solution bounds the optimum from below, wherever one stands.
+    noise; zero itself is better, and the same whatever the order or the weighting of the samples.
     """
-    zero = problem.certify(np.zeros_like(solution.coef), solution.density)
-    gap = max(zero.objective - solution.lower_bound, 0.0)
-    if gap < zero.dual_gap:
-        zero = replace(zero, density=solution.density, dual_gap=gap)
-    return solution.proved_by(zero, tol)
+    return solution.moved_to(problem.certify(np.zeros_like(solution.coef), solution.density), tol)

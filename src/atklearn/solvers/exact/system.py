@@ -40,12 +40,20 @@ class NewtonSystem:
 
 
 def newton_system(
-    problem: Problem, point: Point, gradient: Array, mu: float, reach: float, damping: float, seed: int
+    problem: Problem,
+    point: Point,
+    gradient: Array,
+    mu: float,
+    *,
+    reach: float,
+    damping: float,
+    cautious: bool,
+    seed: int,
 ) -> NewtonSystem:
     """Form H at a point.
 
     Along the unpenalised coordinate H may be singular: ``reach`` caps its step, ``damping`` its pivot (relative) from
-    below.
+    below. See :meth:`atklearn.problems.rows.Point.curvature` for ``cautious``.
     """
     d, free = problem.rows.n_columns, problem.free
     if d > _DENSE_COLUMNS:
@@ -53,10 +61,10 @@ def newton_system(
         if free is not None:  # H may be singular along it: a ridge that keeps the step within reach
             ridge = ridge.copy()
             ridge[free] = (abs(gradient[free]) + 1e-12) / reach
-        return NewtonSystem(_iterative(point, mu, ridge, None))
+        return NewtonSystem(_iterative(point, mu, ridge, cautious, None))
     # A Gram matrix of this many rows costs about as much as the passes over the data that surround it.
     most = None if problem.is_quadratic else max(20_000, 20 * d, 8 * problem.rows.n_rows // d)
-    curvature = point.curvature(mu, form=True, most=most, seed=seed)
+    curvature = point.curvature(mu, form=True, cautious=cautious, most=most, seed=seed)
     H = curvature.matrix
     assert H is not None
     H.flat[:: d + 1] += problem.ridge
@@ -64,7 +72,7 @@ def newton_system(
     if not curvature.is_sampled or d <= _SAMPLED_COLUMNS:
         free_curvature = 0.0 if free is None else float(H[free, free])
         return NewtonSystem(solve, free_curvature, lasting=curvature.is_sampled and not curvature.has_ties)
-    return NewtonSystem(_iterative(point, mu, problem.ridge, solve))
+    return NewtonSystem(_iterative(point, mu, problem.ridge, cautious, solve))
 
 
 def _factor(H: Array, free: int | None, reach: float, damping: float) -> Solve:
@@ -149,9 +157,9 @@ def _solve_factored(factor, v):  # type: ignore[no-untyped-def]
             v[j] -= factor[i, j] * v[i]
 
 
-def _iterative(point: Point, mu: float, ridge: Array, precondition: Solve | None) -> Solve:
+def _iterative(point: Point, mu: float, ridge: Array, cautious: bool, precondition: Solve | None) -> Solve:
     """Return the function that solves by conjugate gradients, preconditioned by the diagonal if by nothing better."""
-    curvature = point.curvature(mu, form=False)
+    curvature = point.curvature(mu, form=False, cautious=cautious)
     data_product, diagonal = curvature.product, curvature.diagonal
     assert data_product is not None
     assert diagonal is not None
