@@ -17,7 +17,7 @@ from numba.extending import intrinsic, overload
 
 from atklearn.losses.individual import Array
 
-__all__ = ["CSR", "FAST_SUMS", "add", "add_squares", "dot", "fetch", "readable", "square"]
+__all__ = ["CSR", "FAST_SUMS", "add", "add_all", "add_squares", "dot", "fetch", "readable", "square"]
 
 # Sums may be reordered (that is what makes them fast), but NaN and inf keep their meaning.
 FAST_SUMS = {"reassoc", "contract", "nsz"}
@@ -59,6 +59,13 @@ def add(X, i, factor, out):  # type: ignore[no-untyped-def]
         np.add.at(out, X.indices[part], factor * X.data[part])
     else:
         out += factor * X[i]
+
+
+def add_all(X, factors, out):  # type: ignore[no-untyped-def]
+    """Add every row times its factor to ``out``."""
+    for i in range(factors.size):
+        if factors[i] != 0.0:
+            add(X, i, factors[i], out)
 
 
 def add_squares(X, i, factor, out):  # type: ignore[no-untyped-def]
@@ -122,6 +129,33 @@ def _compile_add(X, i, factor, out):  # type: ignore[no-untyped-def]  # noqa: AR
     def sparse(X, i, factor, out):  # type: ignore[no-untyped-def]
         for position in range(X.indptr[i], X.indptr[i + 1]):  # unsigned: needs no test for a negative index
             out[np.uint32(X.indices[position])] += factor * X.data[position]
+
+    return dense if isinstance(X, types.Array) else sparse
+
+
+@numba.njit(cache=True, fastmath=FAST_SUMS)
+def _dense_add_all(X, factors, out):  # type: ignore[no-untyped-def]
+    n, d = X.shape
+    whole = n - n % 4
+    for i in range(0, whole, 4):  # four rows at a time: a sum is read and written once for them
+        a, b, c, e = factors[i], factors[i + 1], factors[i + 2], factors[i + 3]
+        if a != 0.0 or b != 0.0 or c != 0.0 or e != 0.0:
+            for j in range(d):
+                out[j] += (a * X[i, j] + b * X[i + 1, j]) + (c * X[i + 2, j] + e * X[i + 3, j])
+    for i in range(whole, n):
+        for j in range(d):
+            out[j] += factors[i] * X[i, j]
+
+
+@overload(add_all)
+def _compile_add_all(X, factors, out):  # type: ignore[no-untyped-def]  # noqa: ARG001
+    def dense(X, factors, out):  # type: ignore[no-untyped-def]
+        _dense_add_all(X, factors, out)
+
+    def sparse(X, factors, out):  # type: ignore[no-untyped-def]
+        for i in range(factors.size):
+            if factors[i] != 0.0:
+                add(X, i, factors[i], out)
 
     return dense if isinstance(X, types.Array) else sparse
 

@@ -188,7 +188,7 @@ class CompiledPoint:
         """Find threshold and densities of some losses; the last threshold is the first guess."""
         reading = Reading(
             *passes.settle(
-                losses.f, losses.s, losses.slope, self.centre, self.u, mu, self.threshold, self.rows.two_sided, along,
+                losses.s, losses.slope, self.centre, self.u, mu, self.threshold, self.rows.two_sided, along,
                 losses.r, losses.a,
             )
         )  # fmt: skip
@@ -198,6 +198,11 @@ class CompiledPoint:
     def recentre(self) -> None:
         """Make the densities the centre."""
         self.centre = self.here.r.copy()
+
+    def reach(self) -> float:
+        """Return the length of the interval that holds all predictions and targets."""
+        f, (lowest, highest) = self.here.f, self.rows.target_range
+        return max(float(f.max()), highest) - min(float(f.min()), lowest)
 
     def shift(self, amount: float) -> None:
         """Move along the column of ones."""

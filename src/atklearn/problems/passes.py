@@ -16,7 +16,7 @@ import numba
 import numpy as np
 
 from atklearn.losses.compiled import expand_one
-from atklearn.problems.access import FAST_SUMS, add, add_squares, dot, square
+from atklearn.problems.access import FAST_SUMS, add, add_all, add_squares, dot, square
 
 _MAX_SEARCH = 100
 _ROUNDING = 1e-11  # in a sum of n shares
@@ -34,12 +34,8 @@ def predict(X, w, bias, out):  # type: ignore[no-untyped-def]
 def pull_back(X, a, out):  # type: ignore[no-untyped-def]
     """Fill ``out`` with ``X^T a``; return ``sum(a)``."""
     out[:] = 0.0
-    total = 0.0
-    for i in range(a.size):
-        if a[i] != 0.0:
-            add(X, i, a[i], out)
-            total += a[i]
-    return total
+    add_all(X, a, out)
+    return a.sum()
 
 
 @numba.njit(cache=True, nogil=True)
@@ -127,18 +123,17 @@ def find_threshold(s, centre, u, mu, guess, two_sided):  # type: ignore[no-untyp
 
 
 @numba.njit(cache=True, nogil=True, fastmath=FAST_SUMS)
-def settle(f, s, slope, centre, u, mu, guess, two_sided, along, r, a):  # type: ignore[no-untyped-def]
+def settle(s, slope, centre, u, mu, guess, two_sided, along, r, a):  # type: ignore[no-untyped-def]
     """Find the threshold, fill the densities ``r`` and ``a = u r s'``, and read off every scalar a step needs.
 
     Returns, in the order of :class:`atklearn.problems.rows.Reading`, the threshold; the bound of Lemma 1 on AT_k and
     its excess over ``sum(u r s)``, summed from terms that are each >= 0 so that it does not cancel; the b-derivative
-    and what balancing it costs the bound; the derivative along ``along``; least and largest prediction; the mass of
-    the samples between the bounds of their density; deviation and mean size of ``s``.
+    and what balancing it costs the bound; the derivative along ``along``; the mass of the
+    samples between the bounds of their density; deviation and mean size of ``s``.
     """
     lam = find_threshold(s, centre, u, mu, guess, two_sided)
     above = slack = mass = pull = push = pull_value = push_value = steepness = moving = 0.0
     total = first = second = size = 0.0
-    low, high = np.inf, -np.inf
     for i in range(s.size):
         excess, sign = _excess(s[i], centre[i], mu, lam, two_sided)
         density = min(max(excess, 0.0), 1.0)
@@ -155,7 +150,6 @@ def settle(f, s, slope, centre, u, mu, guess, two_sided, along, r, a):  # type: 
         push_value += value if a[i] < 0.0 else 0.0
         steepness += a[i] * along[i]
         moving += u[i] if (density > 0.0) & (density < 1.0) else 0.0
-        low, high = min(low, f[i]), max(high, f[i])
         total += u[i]
         first += u[i] * (s[i] - lam)
         second += u[i] * (s[i] - lam) ** 2
@@ -167,8 +161,7 @@ def settle(f, s, slope, centre, u, mu, guess, two_sided, along, r, a):  # type: 
         imbalance = (1.0 - push / pull) * pull_value if pull > push else (1.0 - pull / push) * push_value
     deviation = np.sqrt(max(second / total - (first / total) ** 2, 0.0))
     return (
-        lam, lam + above, slack, pull - push, imbalance, steepness, low, high, moving if lam > 0.0 else 0.0, deviation,
-        size / total,
+        lam, lam + above, slack, pull - push, imbalance, steepness, moving if lam > 0.0 else 0.0, deviation, size / total,
     )  # fmt: skip
 
 

@@ -39,9 +39,6 @@ class Reading(NamedTuple):
     """What it costs the lower bound to scale the heavier side down until ``push`` is zero."""
     steepness: float
     """Derivative along the ray; meaningless at a point that is on none."""
-    lowest: float
-    highest: float
-    """Range of the predictions."""
     moving: float
     """``sum(u)`` over the samples between the bounds of their density; 0 while the threshold is 0."""
     deviation: float
@@ -108,6 +105,9 @@ class Point(Protocol):
     def refresh(self) -> None:
         """Compute predictions and losses anew from z: moves along rays add up rounding."""
 
+    def reach(self) -> float:
+        """Return the length of the interval that holds all predictions and targets."""
+
     def shift(self, amount: float) -> None:
         """Move along the column of ones, which takes no pass over X; to be smoothed again."""
 
@@ -157,7 +157,6 @@ class Rows(Protocol):
     """The mass of all."""
     ones: int | None
     """Which entry of z belongs to the column of ones."""
-    target_range: tuple[float, float]
 
     def at(self, z: Array, k: float, density: Density | None = None) -> Point:
         """Return the point at z, its densities and their centre as given, or everyone alike."""

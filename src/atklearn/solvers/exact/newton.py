@@ -116,8 +116,7 @@ class ProximalNewton:
         fresh = self.system is None
         if self.system is None:
             # An unpenalised intercept may have to move across all predictions and targets, hardly further.
-            lowest, highest = problem.rows.target_range
-            reach = 2.0 * (max(self.reading.highest, highest) - min(self.reading.lowest, lowest))
+            reach = 0.0 if problem.free is None else 2.0 * point.reach()
             self.system = newton_system(
                 problem, point, self.gradient, self.mu, reach=reach, damping=self.damping,
                 cautious=self.caution > 0, seed=self.steps,
