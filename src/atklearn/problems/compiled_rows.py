@@ -6,7 +6,7 @@ A Newton step is five calls: a ray, a look along it, the gradient, the Hessian's
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -56,11 +56,18 @@ class CompiledRows:
         self.n_columns = self.n_features + intercept
         self.ones = self.n_features if intercept else None
         self.total = float(mass.sum())
+        self.each = float(mass[0]) if mass.min() == mass.max() else None  # the mass of every row, if they are alike
         self.target_range = float(y.min()), float(y.max())
-        self.two_sided = Kink(loss.kink).is_two_sided
+        self.kink = Kink(loss.kink)
+        self.two_sided = self.kink.is_two_sided
         self.readable = readable(self.X)
         self.compiled_loss = compiled(loss)
         self._conditioned: dict[bool, tuple[CompiledRows, Units] | None] = {}
+
+    @cached_property
+    def loss_at_zero(self) -> float:
+        """What a classifier pays that says nothing."""
+        return self.loss.at_zero
 
     def at(self, z: Array, k: float, density: Array | None = None) -> CompiledPoint:
         """Return the point at z."""
@@ -105,9 +112,10 @@ class CompiledRows:
 
     def blend(self, terms: Sequence[tuple[float, Array]], k: float) -> Array:
         """Return a linear combination of densities, made feasible."""
-        out = np.clip(sum(factor * density for factor, density in terms), -1.0 if self.two_sided else 0.0, 1.0)
+        total = np.asarray(sum(factor * density for factor, density in terms))
+        out = np.minimum(np.maximum(total, -1.0 if self.two_sided else 0.0), 1.0)
         out /= max(1.0, float(self.mass @ np.abs(out)) / k)
-        return np.asarray(out)
+        return out
 
     def sample_weights(self, density: Array, k: float) -> Array:
         """Return ``u |r|``."""
@@ -123,10 +131,7 @@ class CompiledRows:
 
     def predict(self, z: Array, out: Array) -> Array:
         """Fill ``out`` with the predictions."""
-        if z.any():
-            passes.predict(self.readable, *self.split(z), out)
-        else:
-            out.fill(0.0)
+        passes.predict(self.readable, *self.split(z), out)
         return out
 
     def pull_back(self, a: Array) -> Array:
@@ -201,8 +206,7 @@ class CompiledPoint:
 
     def reach(self) -> float:
         """Return the length of the interval that holds all predictions and targets."""
-        f, (lowest, highest) = self.here.f, self.rows.target_range
-        return max(float(f.max()), highest) - min(float(f.min()), lowest)
+        return float(passes.span(self.here.f, *self.rows.target_range))
 
     def shift(self, amount: float) -> None:
         """Move along the column of ones."""
@@ -234,7 +238,7 @@ class CompiledPoint:
             picked, scale = _sample((picked[:n_tied], picked[n_tied:]), most, seed)
         h, pulls = np.empty((2, picked.size))
         curvatures = rows.curvatures(here.f, picked)
-        if cautious and rows.loss.kink == Kink.NONE:
+        if cautious and rows.kink is Kink.NONE:
             curvatures = np.maximum(curvatures, here.slope[picked] ** 2 / np.maximum(2.0 * here.s[picked], 1e-300))
         passes.weigh(picked, scale, here.r, here.slope, curvatures, self.u, mu, self.moving, h, pulls)
         if not form:
@@ -284,18 +288,21 @@ class CompiledPoint:
             threshold = self._ranked(self.there.s)
             value, _ = passes.bound_and_slack(self.there.s, r, self.u, threshold, rows.two_sided)
             drift = value - moved
-            # a . (X z - f), each product taken where it is small
-            middle = 0.5 * float(here.f.min() + here.f.max()) if balanced else 0.0
+            # a . (X z - f): balanced, a sums to zero, and products with f are taken where they are small
+            middle = float(here.f[0]) if balanced else 0.0
             slack += drift - (float(gradient @ self.z) - float(a @ (here.f - middle)) - middle * float(a.sum()))
         return Proof(value, threshold, slack, drift, gradient, r)
 
     def _ranked(self, s: Array) -> float:
         """Return the k-th largest loss."""
-        return ranked_loss(Kink(self.rows.loss.kink).loss(s), self.rows.mass, self.k)
+        rows = self.rows
+        if rows.each is None:
+            return ranked_loss(rows.kink.loss(s), rows.mass, self.k)
+        return ranked_loss(rows.kink.loss(s), None, self.k / rows.each)
 
-    def largest(self, count: int, *, beside: CompiledPart | None = None, above: float = 0.0) -> CompiledPart:
+    def largest(self, count: int, *, beside: Any = None, above: float = 0.0) -> CompiledPart:
         """Return the rows with the largest losses."""
-        losses = Kink(self.rows.loss.kink).loss(self.here.s).copy()
+        losses = self.rows.kink.loss(self.here.s).copy()
         if beside is None:
             return CompiledPart(self.rows, _largest(losses, count))
         losses[beside.places] = -1.0
@@ -326,15 +333,12 @@ class CompiledRay:
         point.is_fresh = False
 
 
-@dataclass(frozen=True)
 class CompiledPart:
     """Some of the rows, and their places."""
 
-    whole: CompiledRows
-    places: Places
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "rows", self.whole.take(self.places))
+    def __init__(self, whole: CompiledRows, places: Places) -> None:
+        self.whole, self.places = whole, places
+        self.rows = whole.take(places)
 
     def restrict(self, density: Array) -> Array:
         """Return the densities of these rows."""

@@ -125,7 +125,7 @@ class KernelProblem:
 
     def sample_weights(self, certificate: Certificate) -> Array:
         """Return the worst-case weights of the samples, shape (n_rows,)."""
-        return self.mass / self.k * np.abs(certificate.density)
+        return np.asarray(self.mass / self.k * np.abs(certificate.density))
 
     def best_intercept(self, residual: Array) -> float:
         """Return the b that minimises AT_k for given ``y - f``, the middle where a whole interval does.

@@ -140,9 +140,6 @@ class Problem:
 
     def stationarity(self, gradient: Array) -> float:
         """Return ``C/2 |gradient|^2`` over the penalised columns."""
-        if self.free is not None:
-            gradient = gradient.copy()
-            gradient[self.free] = 0.0
         return 0.5 * float((self._inverse_ridge * gradient) @ gradient)
 
     def certify(self, z: Array, density: Density) -> Certificate:

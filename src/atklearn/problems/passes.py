@@ -161,7 +161,8 @@ def settle(s, slope, centre, u, mu, guess, two_sided, along, r, a):  # type: ign
         imbalance = (1.0 - push / pull) * pull_value if pull > push else (1.0 - pull / push) * push_value
     deviation = np.sqrt(max(second / total - (first / total) ** 2, 0.0))
     return (
-        lam, lam + above, slack, pull - push, imbalance, steepness, moving if lam > 0.0 else 0.0, deviation, size / total,
+        lam, lam + above, slack, pull - push, imbalance, steepness,
+        moving if lam > 0.0 else 0.0, deviation, size / total,
     )  # fmt: skip
 
 
@@ -174,6 +175,14 @@ def pull_back_rows(X, rows, a, out):  # type: ignore[no-untyped-def]
             add(X, rows[place], a[place], out)
             total += a[place]
     return total
+
+
+@numba.njit(cache=True)
+def span(f, low, high):  # type: ignore[no-untyped-def]
+    """Return the length of the interval that holds ``low``, ``high`` and all of ``f``."""
+    for i in range(f.size):
+        low, high = min(low, f[i]), max(high, f[i])
+    return high - low
 
 
 @numba.njit(cache=True)

@@ -131,14 +131,16 @@ class Point(Protocol):
     def prove(self, *, balanced: bool) -> Proof:
         """Return the exact aggregate and a feasible density near r; ``balanced`` along the column of ones."""
 
-    def largest(self, count: int, *, beside: Part | None = None, above: float = 0.0) -> Part:
-        """Return the rows with the largest losses; ``beside`` others, only such as are ``above`` a threshold."""
+    def largest(self, count: int, *, beside: Any = None, above: float = 0.0) -> Part:
+        """Return the rows with the largest losses; ``beside`` those of a part, only such as are ``above`` a value."""
 
 
 class Part(Protocol):
     """Some of the rows, in memory, that know their places among all."""
 
-    rows: Rows
+    @property
+    def rows(self) -> Rows:
+        """These rows."""
 
     def restrict(self, density: Density) -> Density:
         """Return the densities of these rows."""
@@ -155,6 +157,8 @@ class Rows(Protocol):
     n_columns: int
     total: float
     """The mass of all."""
+    loss_at_zero: float
+    """What a classifier pays that says nothing."""
     ones: int | None
     """Which entry of z belongs to the column of ones."""
 

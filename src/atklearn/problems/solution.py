@@ -81,8 +81,10 @@ class Solution(Certificate):
     ) -> Solution:
         """Return a certificate as a solution: converged if it reaches the tolerance, ``otherwise`` if not."""
         reason = StopReason.CONVERGED if certificate.reaches(tol) else otherwise
-        proved = {name: getattr(certificate, name) for name in Certificate.__dataclass_fields__}
-        return cls(**proved, n_iter=n_iter, stop_reason=reason, smoothing=smoothing)
+        c = certificate
+        return cls(
+            c.coef, c.intercept, c.density, c.threshold, c.objective, c.dual_gap, n_iter, reason, smoothing
+        )  # fmt: skip
 
     def moved_to(self, certificate: Certificate, tol: float) -> Solution:
         """Return this solution with other coefficients and their certificate.

@@ -88,7 +88,7 @@ class _Signs:
 
     def __init__(self, problem: Problem, tol: float, max_iter: int) -> None:
         self.problem, self.tol, self.max_iter = problem, tol, max_iter
-        self.at_zero = problem.loss.at_zero
+        self.at_zero = problem.rows.loss_at_zero
 
     @cached_property
     def limit(self) -> float:

@@ -91,7 +91,7 @@ def _solve_conditioned(
 
 def beats_zero(problem: Problem, solution: Certificate) -> bool:
     """Whether a classifier is better than the one that says nothing, whose coefficients are zero."""
-    return solution.objective < problem.loss.at_zero * (1.0 - _ROUNDING)
+    return solution.objective < problem.rows.loss_at_zero * (1.0 - _ROUNDING)
 
 
 def thin(problem: Problem, n_rows: int, least_k: float = 0.0) -> Problem:

@@ -207,7 +207,7 @@ class Descent:
         state = self.state
         if state[TOTAL] > 0.0:
             return np.asarray((state[REACH] * self.v - self.lag) / state[TOTAL])
-        return state[SCALE] * self.v
+        return np.asarray(state[SCALE] * self.v)
 
     @property
     def intercept(self) -> float:
