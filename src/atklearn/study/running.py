@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from typing import Any, Protocol
 
 from sklearn.exceptions import ConvergenceWarning
@@ -102,6 +102,7 @@ def _run_in_processes(
     experiment: Experiment, tasks: Sequence[Task], n_jobs: int
 ) -> Iterator[tuple[Task, list[Record]]]:
     """Run tasks in fresh processes; an interrupt or an error abandons what is not finished."""
+    others = active_children()
     pool = ProcessPoolExecutor(
         min(n_jobs, len(tasks)), get_context("spawn"), initializer=_begin, initargs=(experiment, os.getpid())
     )
@@ -119,8 +120,9 @@ def _run_in_processes(
                 yield running.pop(future), future.result()
     except BaseException:
         # The processes do not listen to Ctrl-C, which the terminal sends to all: this one ends them.
-        for process in list((pool._processes or {}).values()):
-            process.kill()
+        for process in active_children():
+            if process not in others:
+                process.kill()
         raise
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
