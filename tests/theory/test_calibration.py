@@ -95,7 +95,9 @@ class TestCalibration:
     def test_more_rows_than_the_switch_needs_and_sparse_data(self):
         X, y = draw(30_000, 1)
         dense = theory.calibration_interval(X, y, "hinge", fit_intercept=False, random_state=0)
-        sparse = theory.calibration_interval(sp.csr_array(X), y, "hinge", fit_intercept=False, random_state=0)
+        rows = sp.csr_array(X)
+        rows.indices, rows.indptr = rows.indices.astype(np.int64), rows.indptr.astype(np.int64)  # as read from files
+        sparse = theory.calibration_interval(rows, y, "hinge", fit_intercept=False, random_state=0)
         assert dense.switch_lower < SWITCH < dense.switch_upper
         assert_allclose(sparse.upper, dense.upper, rtol=1e-3)
 
