@@ -23,16 +23,17 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import RepeatedKFold, RepeatedStratifiedKFold, ShuffleSplit, StratifiedShuffleSplit
 
-from atklearn import atk_path
-from atklearn.estimators.linear import ATkClassifier
+from atklearn.losses.individual import INDIVIDUAL_LOSSES
+from atklearn.problems.posing import Posing
 from atklearn.selection.choosing import (
-    calibration_share,
     choose_best,
     choose_within_error,
     corrected_standard_error,
     default_Cs,
     default_ks,
 )
+from atklearn.selection.folds import Fold
+from atklearn.solvers.exact.collapse import collapse_share
 
 CLASSIFICATION = (
     "monk",
@@ -82,31 +83,29 @@ def load(directory: Path, name: str) -> tuple[np.ndarray, np.ndarray]:
     return X, y if name in CLASSIFICATION else (y - y.min()) / np.ptp(y)
 
 
-def k_grid(X: np.ndarray, y: np.ndarray, options: dict[str, Any]) -> np.ndarray:
-    if options["loss"] == "absolute_error":
-        return default_ks(8, None)
-    problems, _ = ATkClassifier(k=1.0, class_weight=options.get("class_weight"))._problems(X, y, None)
-    return default_ks(8, calibration_share(problems))
+def k_grid(X: np.ndarray, y: np.ndarray, posing: Posing) -> np.ndarray:
+    return default_ks(8, collapse_share(posing.on(X, y).problems) if posing.is_classification else None)
 
 
-def cell_costs(X: Any, y: Any, train: Any, test: Any, ks: Any, options: dict[str, Any]) -> np.ndarray:
+def cell_costs(X: Any, y: Any, train: Any, test: Any, ks: Any, posing: Posing) -> np.ndarray:
     """Return error and balanced error, or RMSE and MAE, of every cell on the test rows: shape (2, n_ks, n_Cs)."""
-    path = atk_path(X[train], y[train], ks=ks, Cs=CS, **options)
-    f, y = path.scores(X[test])[:, :, 0], y[test]
-    if options["loss"] == "absolute_error":
+    fold = Fold(posing, X, y, None, (train, test), ks, CS)
+    X, y, _ = fold.part(1)
+    f = fold.path().decision(X)[:, :, 0]
+    if not posing.is_classification:
         return np.array([np.sqrt(((f - y) ** 2).mean(-1)), np.abs(f - y).mean(-1)])
     wrong = (f > 0) != (y > 0)
     return np.array([wrong.mean(-1), 0.5 * (wrong[..., y > 0].mean(-1) + wrong[..., y < 0].mean(-1))])
 
 
-def one_split(X: Any, y: Any, train: Any, test: Any, seed: int, options: dict[str, Any]) -> tuple[Any, Any, Any]:
+def one_split(X: Any, y: Any, train: Any, test: Any, seed: int, posing: Posing) -> tuple[Any, Any, Any]:
     """Return the k grid, the costs on the inner folds and the costs on the test part."""
     X = (X - X[train].mean(0)) / np.maximum(X[train].std(0), 1e-12)
-    ks = k_grid(X[train], y[train], options)
-    splitter = RepeatedKFold if options["loss"] == "absolute_error" else RepeatedStratifiedKFold
+    ks = k_grid(X[train], y[train], posing)
+    splitter = RepeatedStratifiedKFold if posing.is_classification else RepeatedKFold
     folds = splitter(n_splits=5, n_repeats=5 if y.size < 1500 else 2, random_state=seed)
-    inner = [cell_costs(X, y, train[a], train[b], ks, options) for a, b in folds.split(X[train], y[train])]
-    return ks, np.array(inner), cell_costs(X, y, train, test, ks, options)
+    inner = [cell_costs(X, y, train[a], train[b], ks, posing) for a, b in folds.split(X[train], y[train])]
+    return ks, np.array(inner), cell_costs(X, y, train, test, ks, posing)
 
 
 def collect(directory: Path, results: Path, n_splits: int, seed: int, sets: list[str]) -> None:
@@ -117,11 +116,10 @@ def collect(directory: Path, results: Path, n_splits: int, seed: int, sets: list
         splitter = StratifiedShuffleSplit if classification else ShuffleSplit
         outer = list(splitter(n_splits, test_size=0.25, random_state=seed).split(X, y))
         for weighting in ("plain", "balanced") if classification else ("plain",):
-            options: dict[str, Any] = {"loss": "log_loss" if classification else "absolute_error"}
-            if weighting == "balanced":
-                options["class_weight"] = "balanced"
+            loss = INDIVIDUAL_LOSSES["log_loss" if classification else "absolute_error"]()
+            posing = Posing(loss, "free", "balanced" if weighting == "balanced" else None)
             start = time.perf_counter()
-            runs = [one_split(X, y, a, b, seed + i, options) for i, (a, b) in enumerate(outer)]
+            runs = [one_split(X, y, a, b, seed + i, posing) for i, (a, b) in enumerate(outer)]
             for key, values in zip(("ks", "inner", "test"), zip(*runs, strict=True), strict=True):
                 stored[f"{name}/{weighting}/{key}"] = np.array(values)
             print(f"{name:<14}{weighting:<10}{time.perf_counter() - start:6.0f} s", flush=True)

@@ -24,8 +24,8 @@ from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
 from atklearn import atk_path
-from atklearn.estimators.linear import ATkClassifier, ATkRegressor
 from atklearn.losses.individual import INDIVIDUAL_LOSSES
+from atklearn.problems.posing import Posing
 from atklearn.solvers.exact.solve import solve_linear
 
 N, D = 20_000, 20
@@ -63,9 +63,7 @@ def warm_against_cold() -> dict[str, float]:
     times = {}
     for loss in INDIVIDUAL_LOSSES:
         X, y, ks = make_data(loss)
-        task = INDIVIDUAL_LOSSES[loss].task
-        estimator: Any = (ATkClassifier if task == "classification" else ATkRegressor)(loss, k=1.0)
-        problem = estimator._problems(X, y, None)[0][0]
+        (problem,) = Posing(INDIVIDUAL_LOSSES[loss](), "free").on(X, y).problems
         cells = [(k * N, C) for k in ks for C in CS]
         atk_path(X[:500], y[:500], ks=[0.5], Cs=[1.0], loss=loss)  # compile
         cold_s, cold = best_of(lambda: [solve_linear(problem.at(k, C), tol=TOL) for k, C in cells])  # noqa: B023

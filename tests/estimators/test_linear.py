@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import threading
-import time
-import warnings
-
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -17,36 +11,17 @@ import sklearn
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.datasets import load_diabetes, load_iris, make_classification
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler, scale
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC, NuSVR
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from atklearn import ATkClassifier, ATkRegressor, CollapseWarning, Huber, IndividualLoss, LogLoss
+from atklearn import ATkClassifier, ATkRegressor, Huber, IndividualLoss
 from atklearn.datasets import make_toy
-
-
-@pytest.fixture(scope="module")
-def flowers():
-    X, y = load_iris(return_X_y=True)
-    return scale(X), np.array(["setosa", "versicolor", "virginica"])[y]
-
-
-@pytest.fixture(scope="module")
-def binary():
-    X, y = make_classification(n_samples=400, n_features=8, flip_y=0.02, class_sep=1.5, random_state=0)
-    return scale(X), y
-
-
-@pytest.fixture(scope="module")
-def diabetes():
-    X, y = load_diabetes(return_X_y=True)
-    return scale(X), y
 
 
 @parametrize_with_checks([ATkClassifier(), ATkRegressor()])
@@ -291,173 +266,3 @@ class TestHabits:
         wide = ATkClassifier(WideHinge(), k=0.5, C=2.0, tol=1e-9).fit(X, y)
         plain = ATkClassifier("hinge", k=0.5, C=1.0, tol=1e-9).fit(X, y)
         assert_allclose(wide.coef_, 2 * plain.coef_, atol=1e-3)
-
-
-class Watch:
-    """A callback that counts Newton steps and stops after some."""
-
-    def __init__(self, stop_after):
-        self.steps, self.stop_after, self.closed = 0, stop_after, False
-
-    def setup(self, estimator, context): ...
-
-    def on_fit_task_begin(self, estimator, context): ...
-
-    def on_fit_task_end(self, estimator, context):  # noqa: ARG002
-        self.steps += context.task_name == "newton-step"
-        return self.steps >= self.stop_after
-
-    def teardown(self, estimator, context):  # noqa: ARG002
-        self.closed = True
-
-
-class TestProgress:
-    def test_callbacks_see_every_step_and_can_stop(self, binary):
-        pytest.importorskip("sklearn.callback", reason="callbacks came with scikit-learn 1.9")
-
-        watch = Watch(stop_after=10_000)
-        model = ATkClassifier(k=0.3)
-        model.set_callbacks(watch)
-        model.fit(*binary)
-        assert watch.closed
-        assert watch.steps == model.n_iter_ + 1
-        watch = Watch(stop_after=2)
-        model.set_callbacks(watch)
-        model.fit(*binary)
-        assert watch.steps == 2
-        assert model.dual_gap_ > 1e-6 * model.objective_
-
-    def test_not_converged_says_how_far_it_got(self, binary):
-        with pytest.warns(ConvergenceWarning, match=r"certified to within .* of the optimum.*raise max_iter"):
-            ATkClassifier(max_iter=1).fit(*binary)
-
-    def test_interrupt_stops_within_a_second_and_keeps_the_earlier_fit(self):
-        pressed = []
-
-        def press():
-            pressed.append(time.perf_counter())
-            os.kill(os.getpid(), signal.SIGINT)
-
-        class Impatient(LogLoss):
-            """Somebody presses Ctrl-C a moment after the first look at the losses of many samples."""
-
-            def expand(self, prediction, target):
-                if prediction.size > 5000 and not pressed:
-                    threading.Timer(0.02, press).start()
-                    time.sleep(0.03)
-                return super().expand(prediction, target)
-
-        rng = np.random.default_rng(0)
-        X = rng.standard_normal((400_000, 40))
-        y = np.sign(X[:, 0] + rng.standard_normal(400_000))
-        model = ATkClassifier(Impatient(), k=0.9, C=1.0).fit(X[:1000, :5], y[:1000])
-        before = {name: np.copy(value) for name, value in vars(model).items() if name.endswith("_")}
-        with pytest.raises(KeyboardInterrupt):
-            model.fit(X, y)
-        assert time.perf_counter() - pressed[0] < 1.0
-        assert {name for name in vars(model) if name.endswith("_")} == set(before)
-        for name, value in before.items():
-            assert_allclose(getattr(model, name), value)
-
-
-class TestCollapse:
-    @pytest.fixture
-    def noisy(self):
-        rng = np.random.default_rng(0)
-        X = rng.standard_normal((600, 4))
-        return X, np.where(X[:, 0] + 0.7 * rng.standard_normal(600) > 0, "yes", "no")
-
-    @pytest.mark.parametrize("loss", ["log_loss", "hinge", "squared_hinge"])
-    @pytest.mark.parametrize("intercept", [True, False])
-    def test_the_warning_names_the_k_at_which_the_optimum_leaves_zero(self, noisy, loss, intercept):
-        X, y = noisy
-        model = ATkClassifier(loss, k=0.05, fit_intercept=intercept)
-        with pytest.warns(CollapseWarning, match="take k above") as caught:
-            model.fit(X, y)
-        assert not model.coef_.any()
-        smallest = float(str(caught[0].message).split("above ")[1].split(" ")[0])
-        below = ATkClassifier(loss, k=smallest - 0.02, fit_intercept=intercept)
-        with pytest.warns(CollapseWarning):
-            below.fit(X, y)
-        above = ATkClassifier(loss, k=smallest + 0.02, fit_intercept=intercept).fit(X, y)
-        assert above.coef_[0, 0] > 0
-        assert above.score(X, y) > 0.7
-
-    def test_a_strong_penalty_is_not_a_collapse(self, noisy):
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            model = ATkClassifier(k=0.9, C=1e-6).fit(*noisy)
-        assert np.linalg.norm(model.coef_) < 1e-5
-
-    def test_hopeless_data_are_told(self):
-        X = np.ones((20, 1))
-        y = np.arange(20) % 2
-        with pytest.warns(CollapseWarning, match="no k helps"):
-            ATkClassifier(k=0.5).fit(X, y)
-
-
-class TestBadInput:
-    X = np.random.default_rng(0).standard_normal((20, 2))
-    y = np.arange(20) % 2
-
-    @pytest.mark.parametrize(
-        ("parameters", "message"),
-        [
-            ({"k": 0}, r"\[1, 20\], got 0"),
-            ({"k": 21}, r"\[1, 20\], got 21"),
-            ({"k": 1.5}, r"\(0, 1\], got 1.5"),
-            ({"k": -0.5}, r"fraction"),
-            ({"k": "many"}, "'k'"),
-            ({"C": 0.0}, "'C'"),
-            ({"C": -1.0}, "'C'"),
-            ({"tol": 0.0}, "'tol'"),
-            ({"loss": "squared_error"}, "log_loss"),
-            ({"loss": "lorentz"}, "log_loss"),
-            ({"class_weight": {0: -1.0, 1: 1.0}}, "class_weight"),
-        ],
-    )
-    def test_parameters(self, parameters, message):
-        with pytest.raises(ValueError, match=message):
-            ATkClassifier(**parameters).fit(self.X, self.y)
-
-    @pytest.mark.parametrize(
-        ("weights", "message"),
-        [
-            (-np.ones(20), ">= 0"),
-            (np.zeros(20), "all-zero"),
-            (np.ones(19), "one weight per sample"),
-            (np.full(20, np.nan), "NaN"),
-        ],
-    )
-    @pytest.mark.parametrize("estimator", [ATkClassifier(), ATkRegressor()])
-    def test_weights(self, estimator, weights, message):
-        with pytest.raises(ValueError, match=message):
-            estimator.fit(self.X, self.y, sample_weight=weights)
-
-    @pytest.mark.parametrize(
-        ("X", "y", "message"),
-        [
-            (np.full((20, 2), np.nan), y, "NaN"),
-            (np.full((20, 2), np.inf), y, "infinity"),
-            (X, np.zeros(20), "2 classes"),
-            (X[:0], y[:0], "0 sample"),
-            (X[:, :0], y, "0 feature"),
-            (X, y[:5], "inconsistent"),
-            (X, np.linspace(0, 1, 20), "continuous"),
-        ],
-    )
-    def test_data(self, X, y, message):
-        with pytest.raises(ValueError, match=message):
-            ATkClassifier().fit(X, y)
-
-    def test_regression_targets(self):
-        with pytest.raises(ValueError, match="NaN"):
-            ATkRegressor().fit(self.X, np.full(20, np.nan))
-        with pytest.raises(ValueError, match="log_loss"):
-            ATkRegressor("log_loss").fit(self.X, self.y)
-
-    def test_a_failed_fit_leaves_no_trace(self):
-        model = ATkClassifier()
-        with pytest.raises(ValueError, match="2 classes"):
-            model.fit(self.X, np.zeros(20))
-        assert not [name for name in vars(model) if name.endswith("_")]

@@ -43,7 +43,7 @@ def cells():
 
 
 def answers_of(path, X, y, loss, **known):
-    return Answers.from_decisions(path.scores(X), y, path.classes, loss=loss, **known)
+    return Answers.from_decisions(path.decision(X), y, path.classes, loss=loss, **known)
 
 
 @pytest.mark.parametrize("loss", ["log_loss", "hinge"])
@@ -66,7 +66,7 @@ def test_classification(n_classes, loss, weighted):
         assert found["worst_group_error"][i, j] == pytest.approx(worst)
         assert max(values[i, j] for values in by_group.values()) == pytest.approx(worst)
         # the losses of one class against the rest are summed before the largest are taken
-        decisions = path.scores(X_new)[i, j]
+        decisions = path.decision(X_new)[i, j]
         summed = sum(
             answers_of_one(decision, y_new == label, loss).losses
             for decision, label in zip(decisions, path.classes[-len(decisions) :], strict=True)

@@ -46,6 +46,11 @@ def run(data, path, settings=None, **options):
     return list(read_results(path))
 
 
+def parts_of(taken):
+    """Return the rows of the table in the training and in the test part."""
+    return [taken.rows[places] for places in taken.places]
+
+
 def without_header(records):
     return sorted(json.dumps(record, sort_keys=True) for record in records if record["record"] != "run")
 
@@ -53,12 +58,12 @@ def without_header(records):
 def test_nothing_of_the_test_part_is_seen():
     X, y = made()
     grids = SplitGrids(table(X, y), small("classification"))
-    _, _, train, test = grids._parts(0)
+    train, test = parts_of(grids.take(0))
     assert not set(train) & set(test)
     X_other = X.copy()
     X_other[test] = 1e6 * np.random.default_rng(1).standard_normal((test.size, 4))
     others = SplitGrids(table(X_other, y), small("classification"))
-    np.testing.assert_array_equal(others._parts(0)[2], train)
+    np.testing.assert_array_equal(parts_of(others.take(0))[0], train)
     others.y[test] = 1 - others.y[test]  # after the split, which is stratified
     for task in grids.tasks():
         if task.key is not None and task.key[0] == 0:
@@ -72,23 +77,24 @@ def test_not_even_the_vocabulary_of_the_test_part_is_seen():
     """Columns of few texts and of many become different features: the training part decides."""
     X, y = made(400)
     data = table(X, y)
-    _, _, train, test = SplitGrids(data, small("classification"))._parts(0)
+    train, test = parts_of(SplitGrids(data, small("classification")).take(0))
     words = np.where(X[:, 0] > 0.0, "up", "down").astype(object)
     for names in (words, np.array([f"street {i}" for i in range(400)], dtype=object)):
         mixed = words.copy()
         mixed[test] = names[test]
         frame = data.features.assign(town=pd.Series(mixed, dtype="string"))
         grids = SplitGrids(replace(data, features=frame), small("classification"))
-        X_train, X_test, rows, _ = grids._parts(0)
-        np.testing.assert_array_equal(rows, train)
-        assert X_train.shape[1] == X_test.shape[1] == 4 + 2
+        taken = grids.take(0)
+        np.testing.assert_array_equal(parts_of(taken)[0], train)
+        assert taken.X.shape == (400, 4 + 2)
 
 
 def test_cells_are_the_fits_they_name():
     X, y = made()
     data = table(X, y)
     grids = SplitGrids(data, small("classification"))
-    X_train, X_test, train, test = grids._parts(1)
+    taken = grids.take(1)
+    (train, test), (X_train, X_test) = parts_of(taken), (taken.X[places] for places in taken.places)
     record = next(r for r in grids.run(grids.tasks()[5]) if r["aggregate"] == "atk" and r["C"] > 1.0)
     assert record["split"] == 1
     weight = "balanced" if record["weights"] == "balanced" else None
@@ -96,6 +102,12 @@ def test_cells_are_the_fits_they_name():
     error = (model.fit(X_train, y[train]).predict(X_test) != y[test]).mean()
     assert record["test"]["error"] == pytest.approx(error, abs=0.021)  # at a gap of 1e-3 one row may differ
     assert record["gap"] <= 1e-3
+
+
+def test_fits_that_missed_their_tolerance_are_recorded_and_warn_of_nothing(tmp_path):
+    records = run(table(*made()), tmp_path / "results.jsonl", small("classification", n_splits=2, tol=1e-16))
+    cells = [record for record in records if record["record"] == "cell"]
+    assert sum(record["n_missed"] for record in cells) > 0.1 * sum(record["n_fits"] for record in cells)
 
 
 def test_processes_do_not_change_the_results(tmp_path):

@@ -78,6 +78,10 @@ class SGDATkClassifier(LinearClassifierMixin, StreamingATk):
     classes_ : ndarray of shape (n_classes,)
     threshold_ : float or ndarray of shape (n_classes,)
         The learned lambda.
+    k_share_ : float
+        The k used, as part of the total weight: a value for the parameter ``k``.
+    k_ : float
+        The same in units of sample weight (``fit`` only: a stream does not know its total).
     objective_curve_ : list of float, or of such lists per class
         The value that decided when to stop, pass by pass (``fit`` and ``fit_blocks``).
     n_iter_ : int
@@ -172,7 +176,7 @@ class SGDATkClassifier(LinearClassifierMixin, StreamingATk):
         with keeping_fitted_state(self):
             X, y = self._validate(X, y, first=True)
             targets = class_targets(y, sample_weight, self.class_weight, type(self).__name__)
-            self.classes_ = targets.classes
+            self.classes_ = np.asarray(targets.classes)
             self._fit_rows(X, targets, strata=y)
         return self
 
@@ -249,7 +253,7 @@ class SGDATkClassifier(LinearClassifierMixin, StreamingATk):
         unknown = np.setdiff1d(y, self.classes_)
         if unknown.size:
             raise ValueError(f"y is expected to hold the classes {self.classes_} only, got also {unknown}.")
-        codes = np.searchsorted(self.classes_, y)
+        codes = np.searchsorted(self.classes_, np.asarray(y))
         factors = compute_class_weight(self.class_weight, classes=self.classes_, y=self.classes_)
         mass = check_mass(sample_weight, y.size) * factors[codes]
         return X, Targets(one_versus_rest(codes, self.classes_.size), mass, self.classes_)

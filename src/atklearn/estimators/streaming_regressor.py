@@ -69,6 +69,10 @@ class SGDATkRegressor(RegressorMixin, StreamingATk):
     intercept_ : float
     threshold_ : float
         The learned lambda.
+    k_share_ : float
+        The k used, as part of the total weight: a value for the parameter ``k``.
+    k_ : float
+        The same in units of sample weight (``fit`` only: a stream does not know its total).
     objective_curve_ : list of float, or of such lists per class
         The value that decided when to stop, pass by pass (``fit`` and ``fit_blocks``).
     n_iter_ : int
@@ -201,6 +205,6 @@ class SGDATkRegressor(RegressorMixin, StreamingATk):
         X, y = self._validate(X, y, first=first)
         return X, regression_targets(y, sample_weight)
 
-    def _publish(self, stream: Stream, n_iter: int, dtype: Any) -> None:
-        super()._publish(stream, n_iter, dtype)
+    def _publish(self, stream: Stream, n_iter: int, dtype: Any, total: float | None = None) -> None:
+        super()._publish(stream, n_iter, dtype, total)
         self.coef_, self.intercept_ = self.coef_[0], self.intercept_[0]

@@ -132,7 +132,7 @@ class StreamingATk(BaseEstimator):
     def _fit_rows(self, X: Any, targets: Targets, strata: Any) -> None:
         """Pass over the data as often as it takes, for each problem."""
         mass = targets.mass
-        fraction, seed = self._fraction(float(mass.sum())), draw_seed(self.random_state)
+        fraction, seed = self._fraction(targets.total), draw_seed(self.random_state)
         judged = np.zeros(mass.size, dtype=bool)
         if self.early_stopping:
             held_out = train_test_split(
@@ -154,7 +154,7 @@ class StreamingATk(BaseEstimator):
                 visits = next(orders)
             stream.descents.append(descent)
             curves.append(plan.curve)
-        self._publish(stream, max(len(curve) for curve in curves), X.dtype)
+        self._publish(stream, max(len(curve) for curve in curves), X.dtype, targets.total)
         self.objective_curve_ = curves[0] if len(curves) == 1 else curves
 
     def _fit_blocks(self, blocks: Iterable[Any], rows_of: Callable[..., tuple[Any, Targets]]) -> None:
@@ -189,14 +189,22 @@ class StreamingATk(BaseEstimator):
         stream.learn(X, targets.values, stream.clock.visits(targets.mass), start)
         self._publish(stream, 1, X.dtype)
 
-    def _publish(self, stream: Stream, n_iter: int, dtype: Any) -> None:
-        """Set the fitted attributes, one row or entry per problem, plain where there is one problem."""
+    def _publish(self, stream: Stream, n_iter: int, dtype: Any, total: float | None = None) -> None:
+        """Set the fitted attributes, one row or entry per problem, plain where there is one problem.
+
+        Only the mass in the top of a known total has a value: a stream has none, and none of a former fit stays.
+        """
         thresholds = [descent.threshold for descent in stream.descents]
         self.coef_ = np.array([descent.weights for descent in stream.descents]).astype(dtype)
         self.intercept_ = np.array([descent.intercept for descent in stream.descents]).astype(dtype)
         self.threshold_ = thresholds[0] if len(thresholds) == 1 else np.array(thresholds)
         self.n_iter_ = n_iter
         self.t_ = stream.descents[0].n_visits
+        self.k_share_ = float(stream.descents[0].rule.fraction)
+        if total is not None:
+            self.k_ = self.k_share_ * total
+        elif hasattr(self, "k_"):
+            del self.k_
         self._stream = stream
 
 

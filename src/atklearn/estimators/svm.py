@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+import numpy as np
 import numpy.typing as npt
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils._param_validation import StrOptions
@@ -153,7 +154,7 @@ class ATkSVC(ClassifierMixin, KernelATk):
         return class_targets(y, sample_weight, self.class_weight, type(self).__name__)
 
     def _publish(self, X: Any, targets: Targets, problems: list[KernelProblem], solutions: list[Solution]) -> None:
-        self.classes_ = targets.classes
+        self.classes_ = np.asarray(targets.classes)
         super()._publish(X, targets, problems, solutions)
         for problem, solution in zip(problems, solutions, strict=True):
             if not solution.coef.any() and solution.intercept == 0.0:

@@ -11,16 +11,17 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 from sklearn.model_selection import KFold, ShuffleSplit, StratifiedKFold, StratifiedShuffleSplit
 
-from atklearn.estimators.linear import ATkClassifier
 from atklearn.losses.individual import Array, resolve_individual_loss
 from atklearn.losses.individual import Task as LearningTask
 from atklearn.measures import Answers
 from atklearn.measures.catalogue import DEFAULT_MEASURES, evaluate_by_group, evaluate_measures, selectable_measures
-from atklearn.problems.design import Rows
-from atklearn.selection.choosing import calibration_share, default_Cs, default_folds, default_ks
-from atklearn.selection.paths import atk_path
+from atklearn.problems.posing import Posing
+from atklearn.selection.choosing import default_Cs, default_folds, default_ks
+from atklearn.selection.folds import Fold, Split
+from atklearn.solvers.exact.collapse import collapse_share
 from atklearn.study.evidence import Recommendation, collect_grids, compare_methods, ratio_of_parts, recommend
 from atklearn.study.last_fit import LastFit
 from atklearn.study.methods import CLASS_WEIGHTS, PAPER_LOSSES
@@ -28,7 +29,7 @@ from atklearn.study.results import Record, ResultsFile, cell_record, read_result
 from atklearn.study.running import Task, run_experiment
 from atklearn.study.tabular import TabularData, features_in_words, make_features, take_rows
 
-__all__ = ["Settings", "run_comparison"]
+__all__ = ["Settings", "SplitGrids", "TableSplit", "run_comparison"]
 
 _LEAST_OF_CLASS = 100
 
@@ -140,6 +141,30 @@ def run_comparison(
     return recommendation
 
 
+@dataclass(frozen=True)
+class TableSplit:
+    """The rows of a table that a split takes, as numbers; what makes the features has seen the training part only.
+
+    Attributes
+    ----------
+    X : ndarray or CSR array of shape (n_train + n_test, n_features)
+        The training part, then the test part.
+    rows : ndarray of int of shape (n_train + n_test,)
+        Their places in the table.
+    n_train : int
+    """
+
+    X: Any
+    rows: npt.NDArray[np.intp]
+    n_train: int
+
+    @property
+    def places(self) -> Split:
+        """The training part and the test part, as places in ``X``."""
+        places = np.arange(self.rows.size)
+        return places[: self.n_train], places[self.n_train :]
+
+
 class SplitGrids:
     """The grids of k and C: for every split, loss and kind of class weights, and for all rows."""
 
@@ -150,7 +175,7 @@ class SplitGrids:
         if self.classification:
             self.labels, self.y = np.unique(data.target, return_inverse=True)
         self.used = self._draw_rows()
-        self._at_hand: tuple[int | None, tuple[Any, Any, Rows, Rows]] | None = None
+        self._at_hand: tuple[int | None, TableSplit] | None = None
 
     def tasks(self) -> Sequence[Task]:
         """Return a task per split, loss and kind of class weights."""
@@ -163,37 +188,38 @@ class SplitGrids:
         if task.key is None:
             return [self._describe()]
         split, loss, weights = task.key
-        X, X_test, rows, test_rows = self._parts(split)
-        y, y_test = self.y[rows], self.y[test_rows]
-        ks: list[float] = [1, *self._shares(X, y, loss, weights)]
+        posing = Posing(resolve_individual_loss(loss, self.data.task), "free", CLASS_WEIGHTS[weights], "The comparison")
+        taken = self.take(split)
+        y, (train, test) = self.y[taken.rows], taken.places
+        ks: list[float] = [1, *self._shares(posing, taken.X[: train.size], y[train])]
         Cs = default_Cs(self.settings.n_Cs)
-        splitter = self._folds(y)
+        splitter = self._folds(y[train])
         on_folds, fold_gaps = [], []
-        for a, b in splitter.split(np.zeros(y.size), y):
-            answers, reached = self._fit((X[a], y[a]), (X[b], y[b]), ks, Cs, loss, weights)
+        for fold in splitter.split(np.zeros(train.size), y[train]):
+            answers, reached = self._fit(posing, taken.X, y, fold, ks, Cs)
             on_folds.append(evaluate_measures(answers))
             fold_gaps.append(reached)
         gaps: Array | None = None
-        test: dict[str, Array] = {}
+        on_test: dict[str, Array] = {}
         groups: dict[str, Array] = {}
         if split is not None:
-            answers, gaps = self._fit((X, y), (X_test, y_test), ks, Cs, loss, weights)
+            answers, gaps = self._fit(posing, taken.X, y, (train, test), ks, Cs)
             if self.data.groups is not None:
-                answers = replace(answers, groups=self.data.groups[test_rows])
-            test, groups = evaluate_measures(answers), evaluate_by_group(answers)
+                answers = replace(answers, groups=self.data.groups[taken.rows[test]])
+            on_test, groups = evaluate_measures(answers), evaluate_by_group(answers)
         return [
             cell_record(
                 dataset=self.data.name,
                 loss=loss,
                 weights=weights,
                 split=split,
-                k=1.0 if i == 0 else short(ks[i] * y.size),
-                n=float(y.size),
+                k=1.0 if i == 0 else short(ks[i] * train.size),
+                n=float(train.size),
                 C=float(Cs[j]),
                 tol=self.settings.tol,
                 gaps=None if gaps is None else gaps[i, j],
                 validation={name: [short(fold[name][i, j]) for fold in on_folds] for name in on_folds[0]},
-                test={name: short(values[i, j]) for name, values in test.items()},
+                test={name: short(values[i, j]) for name, values in on_test.items()},
                 n_folds=len(on_folds) // getattr(splitter, "n_repeats", 1),
                 fold_gaps=[reached[i, j] for reached in fold_gaps],
                 groups={name: short(values[i, j]) for name, values in groups.items()},
@@ -213,7 +239,7 @@ class SplitGrids:
             record |= {"classes": [str(label) for label in self.labels], "counts": np.bincount(self.y).tolist()}
         return record
 
-    def _draw_rows(self) -> Rows:
+    def _draw_rows(self) -> npt.NDArray[np.intp]:
         """Return the rows to compare on: all, or a random part with every class in proportion."""
         n, most = self.y.size, self.settings.max_rows
         if most is None or n <= most:
@@ -238,8 +264,8 @@ class SplitGrids:
         kind = StratifiedKFold if self.classification else KFold
         return kind(self.settings.n_folds, shuffle=True, random_state=seed)
 
-    def _parts(self, split: int | None) -> tuple[Any, Any, Rows, Rows]:
-        """Return the features of training and test part, their making fitted to the training part, and the rows."""
+    def take(self, split: int | None) -> TableSplit:
+        """Return the rows of a split, or all rows as a training part; that of the last call is kept."""
         if self._at_hand is None or self._at_hand[0] != split:
             train, test = self.used, self.used[:0]
             if split is not None:
@@ -249,37 +275,30 @@ class SplitGrids:
             seen = replace(self.data, features=take_rows(self.data.features, train))
             maker = make_features(seen)
             X = maker.fit_transform(seen.features)
-            X_test = maker.transform(take_rows(self.data.features, test)) if test.size else None
-            self._at_hand = split, (X, X_test, train, test)
+            if test.size:
+                parts = [X, maker.transform(take_rows(self.data.features, test))]
+                X = sp.vstack(parts, format="csr") if sp.issparse(X) else np.vstack(parts)
+            self._at_hand = split, TableSplit(X, np.concatenate([train, test]), train.size)
         return self._at_hand[1]
 
-    def _shares(self, X: Any, y: npt.NDArray[Any], loss: str, weights: str) -> Array:
+    def _shares(self, posing: Posing, X: Any, y: npt.NDArray[Any]) -> Array:
         """Return the grid of k as parts of the rows, for classes above the calibration bound of these rows."""
-        if not self.classification:
-            return default_ks(self.settings.n_ks, None)
-        template = ATkClassifier(loss, class_weight=CLASS_WEIGHTS[weights])
-        return default_ks(self.settings.n_ks, calibration_share(template._problems(X, y, None)[0]))
+        bound = collapse_share(posing.on(X, y).problems) if self.classification else None
+        return default_ks(self.settings.n_ks, bound)
 
     def _fit(
-        self,
-        fitted: tuple[Any, npt.NDArray[Any]],
-        unseen: tuple[Any, npt.NDArray[Any]],
-        ks: Sequence[float],
-        Cs: Array,
-        loss: str,
-        weights: str,
+        self, posing: Posing, X: Any, y: npt.NDArray[Any], split: Split, ks: Sequence[float], Cs: Array
     ) -> tuple[Answers, Array]:
-        """Fit the grid on one part; return what it says about another, and how exact each of its fits is."""
-        (X, y), (X_unseen, y_unseen) = fitted, unseen
-        options: dict[str, Any] = {"ks": ks, "Cs": list(Cs), "loss": loss, "tol": self.settings.tol}
-        if self.classification:
-            path = atk_path(X, y, class_weight=CLASS_WEIGHTS[weights], **options)
-            decisions = path.scores(X_unseen)
-        else:  # C weighs losses in units of the target's spread
-            centre, spread = float(y.mean()), float(y.std()) or 1.0
-            path = atk_path(X, (y - centre) / spread, **options)
-            decisions = centre + spread * path.scores(X_unseen)
-        answers = Answers.from_decisions(decisions, y_unseen, path.classes, loss=loss)
+        """Fit the grid on some rows; return what it says about others, and how exact each of its fits is."""
+        fitted, unseen = split
+        centre, spread, target = 0.0, 1.0, y
+        if not self.classification:  # C weighs losses in units of the target's spread
+            centre, spread = float(y[fitted].mean()), float(y[fitted].std()) or 1.0
+            target = (y - centre) / spread
+        fold = Fold(posing, X, target, None, split, ks, Cs, self.settings.tol)
+        path = fold.path()
+        decisions = centre + spread * path.decision(fold.part(1)[0])
+        answers = Answers.from_decisions(decisions, y[unseen], path.classes, loss=posing.loss)
         return answers, relative_gaps(path.dual_gaps, path.objectives)
 
 

@@ -18,7 +18,7 @@ from atklearn.selection.paths import atk_path
 from atklearn.study.evidence import Recommendation
 from atklearn.study.methods import CLASS_WEIGHTS
 from atklearn.study.results import Record, certificate, relative_gaps, short
-from atklearn.study.running import Task
+from atklearn.study.running import Task, recorded_misses
 from atklearn.study.tabular import TabularData, feature_names, make_features, take_rows
 
 __all__ = ["LastFit", "fit_recommended"]
@@ -37,7 +37,8 @@ def fit_recommended(data: TabularData, recommendation: Recommendation) -> Pipeli
         model = ATkClassifier(**options, class_weight=CLASS_WEIGHTS[recommendation.weights])
     else:  # as in the comparison, C weighs losses in units of the target's spread
         model = TransformedTargetRegressor(ATkRegressor(**options), transformer=StandardScaler())
-    return Pipeline([("features", make_features(data)), ("model", model)]).fit(data.features, data.target)
+    with recorded_misses():
+        return Pipeline([("features", make_features(data)), ("model", model)]).fit(data.features, data.target)
 
 
 class LastFit:
@@ -134,7 +135,7 @@ class LastFit:
             X, self.data.target, ks=ks, Cs=[self.recommendation.C], loss=self.recommendation.loss, class_weight=weight,
             tol=self.tol,
         )  # fmt: skip
-        errors = MEASURES["error"].evaluate(Answers.from_decisions(path.scores(X), self.data.target, path.classes))
+        errors = MEASURES["error"].evaluate(Answers.from_decisions(path.decision(X), self.data.target, path.classes))
         gaps = relative_gaps(path.dual_gaps, path.objectives)
         coefs = path.coefs[:, 0, 0] / scaler.scale_
         intercepts = path.intercepts[:, 0, 0] - coefs @ scaler.mean_

@@ -128,7 +128,7 @@ class ErrorAgainstK:
 
 def _errors(path: ATkPath, X: Array, y: Array) -> Array:
     """Return the error of the fits at the one C on some rows, shape (n_ks,)."""
-    return MEASURES["error"].evaluate(Answers.from_decisions(path.scores(X), y, path.classes))[:, 0]
+    return MEASURES["error"].evaluate(Answers.from_decisions(path.decision(X), y, path.classes))[:, 0]
 
 
 def _ks(n: int) -> list[int]:

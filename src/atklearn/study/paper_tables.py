@@ -107,7 +107,7 @@ class PaperTables:
 
 def measured(path: ATkPath, X: Array, y: Array, loss: str) -> dict[str, Array]:
     """Return every measure of a grid of fits on some rows, each of shape (n_ks, n_Cs)."""
-    return evaluate_measures(Answers.from_decisions(path.scores(X), y, path.classes, loss=loss))
+    return evaluate_measures(Answers.from_decisions(path.decision(X), y, path.classes, loss=loss))
 
 
 def decades_beyond(columns: dict[int, dict[str, Array]]) -> list[int]:

@@ -6,17 +6,20 @@ import os
 import signal
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from typing import Any, Protocol
 
+from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from atklearn.study.results import Record, ResultsFile
 
-__all__ = ["Experiment", "Task", "run_experiment"]
+__all__ = ["Experiment", "Task", "recorded_misses", "run_experiment"]
 
 
 @dataclass(frozen=True)
@@ -78,17 +81,28 @@ def run_experiment(
         on_task(task)
 
 
+@contextmanager
+def recorded_misses() -> Iterator[None]:
+    """Silence the warnings of fits that missed their tolerance: records count them, and reports say so."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        yield
+
+
 def _run_here(experiment: Experiment, tasks: Sequence[Task]) -> Iterator[tuple[Task, list[Record]]]:
     """Run tasks in this process, on one thread, as the others would: more threads may round otherwise."""
     with threadpool_limits(1):
         for task in tasks:
-            yield task, experiment.run(task)
+            with recorded_misses():
+                records = experiment.run(task)
+            yield task, records
 
 
 def _run_in_processes(
     experiment: Experiment, tasks: Sequence[Task], n_jobs: int
 ) -> Iterator[tuple[Task, list[Record]]]:
     """Run tasks in fresh processes; an interrupt or an error abandons what is not finished."""
+    others = active_children()
     pool = ProcessPoolExecutor(
         min(n_jobs, len(tasks)), get_context("spawn"), initializer=_begin, initargs=(experiment, os.getpid())
     )
@@ -106,8 +120,9 @@ def _run_in_processes(
                 yield running.pop(future), future.result()
     except BaseException:
         # The processes do not listen to Ctrl-C, which the terminal sends to all: this one ends them.
-        for process in list((pool._processes or {}).values()):
-            process.kill()
+        for process in active_children():
+            if process not in others:
+                process.kill()
         raise
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
@@ -135,5 +150,6 @@ def _end_with(parent: int) -> None:
 
 def _run_task(task: Task) -> list[Record]:
     experiment: Any = _experiment
-    records: list[Record] = experiment.run(task)
+    with recorded_misses():
+        records: list[Record] = experiment.run(task)
     return records

@@ -20,18 +20,19 @@ from typing import Any
 import numpy as np
 from scipy.stats import beta, norm, skew
 from sklearn.model_selection import StratifiedKFold
-from sklearn.utils import check_random_state, check_X_y
+from sklearn.utils import check_random_state
 
 from atklearn.estimators.linear import ATkClassifier
 from atklearn.losses.individual import Array, Hinge, IndividualLoss, resolve_individual_loss
+from atklearn.problems.arrays import check_training
 from atklearn.problems.compiled_rows import CompiledRows
 from atklearn.problems.objective import InterceptKind, Problem
 from atklearn.solvers.exact.collapse import CollapseWarning, collapse_limit
 
 __all__ = ["CalibrationInterval", "calibration_interval"]
 
-# The sample's switch is computed on at most so many rows: enough for two digits.
-_SWITCH_ROWS = 20_000
+# The sample's switch is computed on at most so many rows: enough for two digits, and as many as collapse_limit takes.
+_SWITCH_ROWS = 10_000
 
 
 @dataclass(frozen=True)
@@ -148,7 +149,7 @@ def calibration_interval(
     >>> interval.lower < 0.2 < interval.upper, round(interval.bayes_error, 2)
     (True, 0.1)
     """
-    X, y = check_X_y(X, y, accept_sparse="csr", dtype=np.float64, order="C")
+    X, y = check_training(None, X, y, dtype=np.float64)
     target = _signs(y, cv)
     if not 0.0 < confidence < 1.0:
         raise ValueError(f"confidence is expected in (0, 1), got {confidence!r}; 0.95 is usual.")

@@ -1,0 +1,26 @@
+"""Data for the estimators."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_diabetes, load_iris, make_classification
+from sklearn.preprocessing import scale
+
+
+@pytest.fixture(scope="module")
+def flowers():
+    X, y = load_iris(return_X_y=True)
+    return scale(X), np.array(["setosa", "versicolor", "virginica"])[y]
+
+
+@pytest.fixture(scope="module")
+def binary():
+    X, y = make_classification(n_samples=400, n_features=8, flip_y=0.02, class_sep=1.5, random_state=0)
+    return scale(X), y
+
+
+@pytest.fixture(scope="module")
+def diabetes():
+    X, y = load_diabetes(return_X_y=True)
+    return scale(X), y

@@ -1,0 +1,61 @@
+"""The range of k for a share of outliers."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from atklearn import ATkClassifier, average_top_k, theory
+
+collapses = pytest.mark.filterwarnings("ignore::atklearn.CollapseWarning")
+
+
+class TestOutliers:
+    """AT_k bounds the top-k loss."""
+
+    @pytest.mark.parametrize("seed", range(5))
+    def test_the_bounds_hold_with_outliers_anywhere(self, seed):
+        rng = np.random.default_rng(seed)
+        losses = np.sort(rng.exponential(size=200))[::-1]
+        allowed = theory.k_for_outliers(0.05, 200, max_looseness=8)
+        m = allowed.n_outliers
+        for k in range(m + 1, 201):
+            assert losses[m] <= allowed.looseness(k) * average_top_k(k).value(losses) * (1 + 1e-12)
+            weights = average_top_k(k).weights(losses)
+            assert weights[:m].sum() <= allowed.outlier_weight(k) + 1e-12
+        assert allowed.outlier_weight(allowed.lower) < 0.5 <= allowed.outlier_weight(allowed.lower - 1)
+        assert allowed.looseness(allowed.upper) <= 8 < allowed.looseness(allowed.upper + 1)
+        assert allowed.looseness(m) == math.inf
+
+    @collapses
+    def test_flipped_labels_collapse_the_fit_below_and_do_no_harm_above(self):
+        rng = np.random.default_rng(0)
+        truth = rng.choice([-1.0, 1.0], size=400)
+        X = np.column_stack([truth, 0.1 * rng.standard_normal(400)])
+        y = np.where(np.arange(400) < 20, -truth, truth)
+        allowed = theory.k_for_outliers(0.05, 400)
+        for k in (5, 20, 30):
+            assert not ATkClassifier("hinge", k=k).fit(X, y).coef_.any()
+        for k in (allowed.lower, 80, 400):
+            assert (ATkClassifier("hinge", k=k).fit(X, y).predict(X) == truth).all()
+
+    def test_rounding_and_ends(self):
+        assert theory.k_for_outliers(0.07, 100).n_outliers == 7
+        assert theory.k_for_outliers(0.071, 100).n_outliers == 8
+        assert theory.k_for_outliers(0.0, 100) == theory.OutlierRange(1, 100, 0, 100)
+        assert theory.k_for_outliers(0.1, 1000, max_weight=0.2).lower == 501
+
+    def test_refusals(self):
+        for arguments in ({"outlier_share": 1.0}, {"outlier_share": -0.1}):
+            with pytest.raises(ValueError, match="outlier_share"):
+                theory.k_for_outliers(n_samples=100, **arguments)
+        with pytest.raises(ValueError, match="n_samples"):
+            theory.k_for_outliers(0.1, 0)
+        with pytest.raises(ValueError, match="max_weight"):
+            theory.k_for_outliers(0.1, 100, max_weight=1.0)
+        with pytest.raises(ValueError, match="clean the data"):
+            theory.k_for_outliers(0.5, 100)
+        with pytest.raises(ValueError, match="max_looseness"):
+            theory.k_for_outliers(0.2, 100, max_looseness=1.5)
