@@ -113,7 +113,7 @@ class CompiledRows:
     def blend(self, terms: Sequence[tuple[float, Array]], k: float) -> Array:
         """Return a linear combination of densities, made feasible."""
         total = np.asarray(sum(factor * density for factor, density in terms))
-        out = np.minimum(np.maximum(total, -1.0 if self.two_sided else 0.0), 1.0)
+        out: Array = np.minimum(np.maximum(total, -1.0 if self.two_sided else 0.0), 1.0)
         out /= max(1.0, float(self.mass @ np.abs(out)) / k)
         return out
 
@@ -277,9 +277,10 @@ class CompiledPoint:
     def prove(self, *, balanced: bool) -> Proof:
         """Return the exact aggregate and a feasible density near r."""
         rows, here, r = self.rows, self.here, self.here.r.copy()
-        threshold = self._ranked(here.s)
-        value, slack = passes.make_feasible(here.s, here.slope, self.u, threshold, rows.two_sided, balanced, r)
-        a = self.u * r * here.slope
+        threshold, a = self._ranked(here.s), np.empty(rows.n_rows)
+        value, slack, along = passes.make_feasible(
+            here.f, here.s, here.slope, self.u, threshold, rows.two_sided, balanced, r, a
+        )
         gradient = rows.pull_back(a)
         drift = 0.0
         if not self.is_fresh:
@@ -288,9 +289,7 @@ class CompiledPoint:
             threshold = self._ranked(self.there.s)
             value, _ = passes.bound_and_slack(self.there.s, r, self.u, threshold, rows.two_sided)
             drift = value - moved
-            # a . (X z - f): balanced, a sums to zero, and products with f are taken where they are small
-            middle = float(here.f[0]) if balanced else 0.0
-            slack += drift - (float(gradient @ self.z) - float(a @ (here.f - middle)) - middle * float(a.sum()))
+            slack += drift - (float(gradient @ self.z) - along)  # the latter is a . (X z - f)
         return Proof(value, threshold, slack, drift, gradient, r)
 
     def _ranked(self, s: Array) -> float:

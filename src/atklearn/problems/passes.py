@@ -312,8 +312,10 @@ def bound_and_slack(s, r, u, lam, two_sided):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True, nogil=True)
-def make_feasible(s, slope, u, threshold, two_sided, balanced, r):  # type: ignore[no-untyped-def]
-    """Change the densities ``r`` into feasible ones; return AT_k, exact at the k-th largest loss, and the slack.
+def make_feasible(f, s, slope, u, threshold, two_sided, balanced, r, a):  # type: ignore[no-untyped-def]
+    """Change the densities ``r`` into feasible ones and fill ``a = u r s'``.
+
+    Return AT_k, exact at the k-th largest loss, the slack, and ``a . f``.
 
     If ``balanced``, the weights of the heavier side are scaled down until the derivative along the column of ones
     vanishes: they stay feasible, since ``sum(u |r|) <= 1`` may be slack, and the bound needs no guess of where the
@@ -321,19 +323,24 @@ def make_feasible(s, slope, u, threshold, two_sided, balanced, r):  # type: igno
     """
     pull = push = mass = 0.0
     for i in range(r.size):
-        a = u[i] * r[i] * slope[i]
-        pull += max(a, 0.0)
-        push += max(-a, 0.0)
+        a[i] = u[i] * r[i] * slope[i]
+        pull += max(a[i], 0.0)
+        push += max(-a[i], 0.0)
     up = min(push / pull, 1.0) if balanced and pull > 0.0 else 1.0
     down = min(pull / push, 1.0) if balanced and push > 0.0 else 1.0
     for i in range(r.size):
-        a = r[i] * slope[i]
-        r[i] *= up if a > 0.0 else down if a < 0.0 else 1.0
+        r[i] *= up if a[i] > 0.0 else down if a[i] < 0.0 else 1.0
         mass += u[i] * abs(r[i])
-    if mass > 1.0:  # feasible beyond rounding
-        for i in range(r.size):
-            r[i] /= mass
-    return bound_and_slack(s, r, u, threshold, two_sided)
+    mass = max(mass, 1.0)  # feasible beyond rounding
+    middle = f[0] if balanced else 0.0  # balanced, a sums to zero, and products with f are taken where they are small
+    along = total = 0.0
+    for i in range(r.size):
+        r[i] /= mass
+        a[i] = u[i] * r[i] * slope[i]
+        along += a[i] * (f[i] - middle)
+        total += a[i]
+    value, slack = bound_and_slack(s, r, u, threshold, two_sided)
+    return value, slack, along + middle * total
 
 
 @numba.njit(cache=True, nogil=True)

@@ -54,8 +54,8 @@ class Targets:
 
     @property
     def total(self) -> float:
-        """The mass of all samples, which k counts in."""
-        return float(self.mass.sum())
+        """The mass of all samples, which k counts in; summed as the rows sum it."""
+        return float(self.mass[self.kept].sum())
 
     @property
     def kept(self) -> npt.NDArray[np.bool_]:

@@ -157,10 +157,12 @@ class Rows(Protocol):
     n_columns: int
     total: float
     """The mass of all."""
-    loss_at_zero: float
-    """What a classifier pays that says nothing."""
     ones: int | None
     """Which entry of z belongs to the column of ones."""
+
+    @property
+    def loss_at_zero(self) -> float:
+        """What a classifier pays that says nothing."""
 
     def at(self, z: Array, k: float, density: Density | None = None) -> Point:
         """Return the point at z, its densities and their centre as given, or everyone alike."""

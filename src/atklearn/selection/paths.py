@@ -18,7 +18,7 @@ from atklearn.losses.individual import Array, IndividualLoss, resolve_individual
 from atklearn.problems.arrays import check_training
 from atklearn.problems.objective import Problem
 from atklearn.problems.posing import Posed, Posing, intercept_kind
-from atklearn.problems.solution import Solution, StopReason
+from atklearn.problems.solution import Solution
 from atklearn.solvers.exact.grid import solve_grid
 from atklearn.solvers.stochastic.sgd import SGD, solve_sgd
 
@@ -167,14 +167,15 @@ def solve_path(
     coefs, intercepts = np.empty((*shape, d)), np.zeros(shape)
     objectives, gaps, thresholds = np.empty((3, *shape))
     n_iters, reasons = np.empty(shape, dtype=np.intp), np.empty(shape, dtype=object)
+    missed = 0
     for i, j, solutions in grid_cells(posed, ks, Cs, tol, max_iter, solver):
         coefs[i, j], intercepts[i, j] = posed.coefficients(solutions)
         for place, solution in enumerate(solutions):
             cell = i, j, place
             objectives[cell], gaps[cell], thresholds[cell] = solution.objective, solution.dual_gap, solution.threshold
             n_iters[cell], reasons[cell] = solution.n_iter, solution.stop_reason
+            missed += not solution.reaches(tol)
     amounts = np.array([resolve_k(k, posed.targets.total) for k in ks])
-    missed = int(np.count_nonzero(reasons != StopReason.CONVERGED))
     if missed:
         worst = float((gaps / np.where(objectives > 0.0, objectives, 1.0)).max())
         warnings.warn(
