@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose
 from sklearn.metrics import mean_absolute_error, root_mean_squared_error
 
 from atklearn import ATkClassifier, ATkRegressor, atk_path, average_top_k
+from atklearn.losses.labels import chosen_labels
 from atklearn.measures import (
     MEASURES,
     Answers,
@@ -24,7 +25,6 @@ from atklearn.measures.catalogue import (
     evaluate_measures,
     selectable_measures,
 )
-from atklearn.measures.labels import chosen_labels
 
 KS, CS = [1, 0.4, 1.0], [0.1, 10.0]
 N_NEW = 45  # of which a tenth is four samples and a half

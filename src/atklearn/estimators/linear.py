@@ -14,7 +14,6 @@ from atklearn.losses.individual import IndividualLoss
 from atklearn.problems.posing import Posed
 from atklearn.problems.solution import Solution
 from atklearn.solvers.exact.collapse import collapse_limit, warn_of_collapse
-from atklearn.solvers.exact.solve import beats_zero
 from atklearn.solvers.stochastic.sgd import SGD
 
 __all__ = ["ATkClassifier", "ATkRegressor"]
@@ -137,7 +136,7 @@ class ATkClassifier(LinearClassifierMixin, LinearATk):
         self.classes_ = posed.targets.classes
         super()._publish(posed, solutions)
         for problem, solution in zip(posed.problems, solutions, strict=True):
-            if not beats_zero(problem, solution):
+            if not solution.beats(problem.rows.loss_at_zero):
                 warn_of_collapse(self.k, problem.k, collapse_limit(problem), problem.rows.total, "linear model")
 
 

@@ -13,7 +13,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from atklearn.losses.individual import LogLoss
-from atklearn.measures.labels import chosen_labels
+from atklearn.losses.labels import chosen_labels
 from atklearn.problems.arrays import check_features
 
 __all__ = ["LinearClassifierMixin", "linear_scores"]

@@ -15,8 +15,9 @@ from atklearn.estimators.fitting import keeping_fitted_state
 from atklearn.estimators.prediction import LinearClassifierMixin
 from atklearn.estimators.streams import StreamingATk
 from atklearn.losses.individual import IndividualLoss
+from atklearn.losses.labels import one_versus_rest
 from atklearn.problems.arrays import check_mass
-from atklearn.problems.posing import Targets, class_targets, one_versus_rest
+from atklearn.problems.posing import Targets, class_targets
 from atklearn.solvers.stochastic.sgd import Averaging, LearningRate
 
 __all__ = ["SGDATkClassifier"]
@@ -256,4 +257,4 @@ class SGDATkClassifier(LinearClassifierMixin, StreamingATk):
         codes = np.searchsorted(self.classes_, np.asarray(y))
         factors = compute_class_weight(self.class_weight, classes=self.classes_, y=self.classes_)
         mass = check_mass(sample_weight, y.size) * factors[codes]
-        return X, Targets(one_versus_rest(codes, self.classes_.size), mass, self.classes_)
+        return X, Targets(one_versus_rest(y, self.classes_), mass, self.classes_)

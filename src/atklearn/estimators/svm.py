@@ -10,7 +10,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils._param_validation import StrOptions
 
 from atklearn.estimators.svm_base import KernelATk
-from atklearn.measures.labels import chosen_labels
+from atklearn.losses.labels import chosen_labels
 from atklearn.problems.gram import KernelName
 from atklearn.problems.kernel_problem import KernelProblem
 from atklearn.problems.posing import Targets, class_targets

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from atklearn.losses.individual import Array, IndividualLoss, Task, resolve_individual_loss
-from atklearn.measures.labels import chosen_labels
+from atklearn.losses.labels import chosen_labels, one_versus_rest
 
 __all__ = ["Answers"]
 
@@ -101,8 +101,8 @@ class Answers:
         if self.classes is None:
             return individual(self.predictions, np.asarray(self.y, dtype=np.float64))
         total = np.zeros(self.predictions.shape)
-        for index, label in enumerate(self.classes[-self.decisions.shape[-2] :]):
-            total += individual(self.decisions[..., index, :], np.where(self.y == label, 1.0, -1.0))
+        for index, target in enumerate(one_versus_rest(self.y, self.classes)):
+            total += individual(self.decisions[..., index, :], target)
         return total
 
     def mean(self, values: npt.NDArray[Any], rows: npt.NDArray[np.bool_] | None = None) -> Array:

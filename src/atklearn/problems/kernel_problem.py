@@ -25,7 +25,7 @@ import numba
 import numpy as np
 
 from atklearn.losses.aggregate import ranked_loss
-from atklearn.losses.individual import Array, Kink
+from atklearn.losses.individual import Array, Hinge, Kink
 from atklearn.problems.compiled_rows import Places
 from atklearn.problems.gram import Gram
 from atklearn.problems.passes import bound_and_slack
@@ -74,6 +74,11 @@ class KernelProblem:
         """Number of samples."""
         return self.gram.n_rows
 
+    @property
+    def loss_at_zero(self) -> float:
+        """What a classifier pays that says nothing."""
+        return Hinge().at_zero
+
     def take(self, rows: Places) -> KernelProblem:
         """Return the problem on some of the rows, with k in proportion to their mass."""
         mass = self.mass[rows]
@@ -120,8 +125,9 @@ class KernelProblem:
 
     def zero(self, certificate: Certificate) -> Certificate:
         """Return the zero classifier with what a certificate proves about the optimum, whatever its coefficients."""
-        gap = max(1.0 - certificate.lower_bound, 0.0)
-        return Certificate(np.zeros(self.n_rows), 0.0, certificate.density, 1.0, 1.0, gap)
+        loss = self.loss_at_zero
+        gap = max(loss - certificate.lower_bound, 0.0)
+        return Certificate(np.zeros(self.n_rows), 0.0, certificate.density, loss, loss, gap)
 
     def sample_weights(self, certificate: Certificate) -> Array:
         """Return the worst-case weights of the samples, shape (n_rows,)."""

@@ -16,6 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from atklearn.losses.aggregate import resolve_k
 from atklearn.losses.individual import Array, IndividualLoss
+from atklearn.losses.labels import one_versus_rest
 from atklearn.problems.arrays import check_mass
 from atklearn.problems.compiled_rows import CompiledRows
 from atklearn.problems.objective import InterceptKind, Problem
@@ -28,7 +29,6 @@ __all__ = [
     "Targets",
     "class_targets",
     "intercept_kind",
-    "one_versus_rest",
     "published",
     "regression_targets",
 ]
@@ -114,19 +114,7 @@ def class_targets(y: Any, sample_weight: Any = None, class_weight: Any = None, o
             f"class_weight is expected to give weights >= 0 and a positive one to at least 2 classes, "
             f"got {class_weight!r}."
         )
-    return Targets(one_versus_rest(codes, classes.size), mass, classes)
-
-
-def one_versus_rest(codes: npt.NDArray[np.intp], n_classes: int) -> Array:
-    """Return +1 and -1, a row per problem: the second of two classes against the first, else each against the rest.
-
-    Examples
-    --------
-    >>> one_versus_rest(np.array([0, 1, 1]), 2)
-    array([[-1.,  1.,  1.]])
-    """
-    positives = np.array([1]) if n_classes == 2 else np.arange(n_classes)
-    return np.where(codes == positives[:, None], 1.0, -1.0)
+    return Targets(one_versus_rest(codes, np.arange(classes.size)), mass, classes)
 
 
 def intercept_kind(fit_intercept: bool, penalize_intercept: bool) -> InterceptKind:

@@ -10,6 +10,8 @@ from atklearn.losses.individual import Array
 
 __all__ = ["Certificate", "Solution", "StopReason"]
 
+_ROUNDING = 1e-13
+
 
 class StopReason(StrEnum):
     """Why a solver stopped."""
@@ -47,6 +49,10 @@ class Certificate:
     threshold: float
     objective: float
     dual_gap: float
+
+    def beats(self, value: float) -> bool:
+        """Whether the objective is below a value, such as that of saying nothing, by more than rounding."""
+        return self.objective < value * (1.0 - _ROUNDING)
 
     def reaches(self, tol: float) -> bool:
         """Whether the gap is at most ``tol`` times the objective."""

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from sklearn.utils import _safe_indexing
 
 from atklearn.losses.individual import Array
-from atklearn.measures.labels import chosen_labels
+from atklearn.losses.labels import chosen_labels
 from atklearn.problems.posing import Coefficients, Posing
 from atklearn.selection.paths import ATkPath, grid_cells, solve_path
 

@@ -24,6 +24,7 @@ from sklearn.utils import check_random_state
 
 from atklearn.estimators.linear import ATkClassifier
 from atklearn.losses.individual import Array, Hinge, IndividualLoss, resolve_individual_loss
+from atklearn.losses.labels import one_versus_rest
 from atklearn.problems.arrays import check_training
 from atklearn.problems.compiled_rows import CompiledRows
 from atklearn.problems.objective import InterceptKind, Problem
@@ -195,7 +196,7 @@ def _signs(y: Any, cv: int) -> Array:
         raise ValueError(
             f"calibration_interval expects at least cv={cv} samples of each class, got {counts.min()}; lower cv."
         )
-    return np.where(codes == 1, 1.0, -1.0)
+    return np.asarray(one_versus_rest(codes, [0, 1])[0])
 
 
 def _held_out_margins(X: Any, y: Array, loss: IndividualLoss, C: float, fit_intercept: bool, folds: Any) -> Array:
@@ -218,7 +219,7 @@ def _mean_and_bound(loss: IndividualLoss, margins: Array, one_sided: float) -> t
     largest loss stands for those not seen.
     """
     n = margins.size
-    losses = loss(np.append(margins, -1.0), np.ones(n + 1)) / float(loss(np.zeros(1), np.ones(1))[0])
+    losses = loss(np.append(margins, -1.0), np.ones(n + 1)) / loss.at_zero
     mean = float(losses[:n].mean())
     losses[n] = losses.max()
     error = float(losses.std(ddof=1)) / math.sqrt(n)

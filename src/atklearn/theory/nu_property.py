@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from atklearn.losses.individual import Hinge
+from atklearn.losses.labels import one_versus_rest
 
 __all__ = ["NuProperty", "check_nu_property", "nu_property"]
 
@@ -150,6 +151,5 @@ def check_nu_property(model: Any, X: Any, y: Any, sample_weight: npt.ArrayLike |
             f"check_nu_property expects class_weight=None, got {model.class_weight!r}; "
             "pass nu_property the mass, which is sample_weight times class weight."
         )
-    sign = np.where(np.asarray(y) == model.classes_[1], 1.0, -1.0)
-    margins = sign * model.decision_function(X)
+    margins = one_versus_rest(y, model.classes_)[0] * model.decision_function(X)
     return nu_property(margins, model.sample_weights_, rho=1.0 - model.threshold_, k=model.k_, mass=sample_weight)

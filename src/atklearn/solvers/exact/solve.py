@@ -14,10 +14,10 @@ import numpy as np
 from atklearn.losses.individual import Array
 from atklearn.problems.objective import Problem
 from atklearn.problems.rows import Density
-from atklearn.problems.solution import Certificate, Solution, StopReason
+from atklearn.problems.solution import Solution, StopReason
 from atklearn.solvers.exact.newton import Progress, ProximalNewton
 
-__all__ = ["beats_zero", "solve_linear", "thin"]
+__all__ = ["solve_linear", "thin"]
 
 # From this many rows on, one in so many of them gives the start.
 _LARGE = 50_000
@@ -27,8 +27,6 @@ _MANY = 5000
 _SMALL_TOP = 0.2
 # A warm start takes the last smoothing of its predecessor times this: wide enough to move, narrow enough to gain.
 _RELAX = 25.0
-# An objective has to be below that of zero by this part of it to be no rounding error.
-_ROUNDING = 1e-14
 
 
 def solve_linear(
@@ -72,7 +70,7 @@ def solve_linear(
         solution = _solve_on_top(problem, coef, density, smoothing, tol, max_iter, progress)
     else:
         solution = ProximalNewton(problem, coef, density, smoothing).run(tol, max_iter, progress)
-    if problem.loss.task == "classification" and not beats_zero(problem, solution):
+    if problem.loss.task == "classification" and not solution.beats(problem.rows.loss_at_zero):
         return _zero(problem, solution, tol)
     return solution
 
@@ -87,11 +85,6 @@ def _solve_conditioned(
     coef = problem.outward(solution.coef)
     rounded = problem.certify(problem.inward(coef), solution.density)
     return solution.moved_to(replace(rounded, coef=coef), tol)
-
-
-def beats_zero(problem: Problem, solution: Certificate) -> bool:
-    """Whether a classifier is better than the one that says nothing, whose coefficients are zero."""
-    return solution.objective < problem.rows.loss_at_zero * (1.0 - _ROUNDING)
 
 
 def thin(problem: Problem, n_rows: int, least_k: float = 0.0) -> Problem:

@@ -25,8 +25,6 @@ _CHEAP = 200
 _DEAR = 4000
 # LIBSVM takes very long over large C; as many iterations give a good enough estimate.
 _ESTIMATE_ITERATIONS = 100_000
-# An objective has to be below that of zero by this to be no rounding error.
-_ROUNDING = 1e-13
 
 
 def solve_kernel(
@@ -72,7 +70,7 @@ def solve_kernel(
         if call.stopped_early or best.reaches(tol):
             break
         best = _tighter(best, attempt(_DEAR))
-    if not problem.two_sided and best.objective >= 1.0 - _ROUNDING:
+    if not problem.two_sided and not best.beats(problem.loss_at_zero):
         # Too small a k makes f = 0 the optimum. Any point near it is optimal to the tolerance, with signs that are
         # rounding noise; zero itself is better, and the same whatever the order or the weighting of the samples.
         best = problem.zero(best)

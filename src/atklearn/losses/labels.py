@@ -1,4 +1,4 @@
-"""The labels that decision values stand for."""
+"""Classes and the targets of two-class losses: one class against the rest, and back from decision values to labels."""
 
 from __future__ import annotations
 
@@ -9,7 +9,30 @@ import numpy.typing as npt
 
 from atklearn.losses.individual import Array
 
-__all__ = ["chosen_labels"]
+__all__ = ["chosen_labels", "one_versus_rest"]
+
+
+def one_versus_rest(labels: npt.ArrayLike, classes: npt.ArrayLike) -> Array:
+    """Return +1 and -1, a row per problem: the second of two classes against the first, else each against the rest.
+
+    Parameters
+    ----------
+    labels : array-like of shape (n_samples,)
+    classes : array-like of shape (n_classes,)
+
+    Returns
+    -------
+    targets : ndarray of shape (n_problems, n_samples)
+
+    Examples
+    --------
+    >>> one_versus_rest(["a", "b", "b"], ["a", "b"])
+    array([[-1.,  1.,  1.]])
+    """
+    positives = np.asarray(classes)
+    if positives.size == 2:
+        positives = positives[1:]
+    return np.where(np.asarray(labels) == positives[:, None], 1.0, -1.0)
 
 
 def chosen_labels(decisions: Array, classes: npt.ArrayLike) -> npt.NDArray[Any]:
