@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from atklearn.losses.individual import Array, IndividualLoss, Kink
-from atklearn.problems.rows import Curvature, Proof, Reading
+from atklearn.problems.rows import Curvature, Part, Proof, Reading, Rows
 
 
 class PlainRows:
@@ -192,12 +192,13 @@ class PlainPoint:
         value, slack = self.lemma(threshold, r)  # the bound is AT_k itself at the k-th largest loss
         return Proof(value, threshold, slack, self.rows.design.T @ (self.u * r * self.slope), r)
 
-    def largest(self, count: int, *, beside: PlainPart | None = None, above: float = 0.0) -> PlainPart:
+    def largest(self, count: int, *, beside: Part | None = None, above: float = 0.0) -> PlainPart:
         order = np.argsort(-self.losses, kind="stable")
         if beside is None:
             return PlainPart(self.rows, np.sort(order[: max(count, 1)]))
-        others = order[(self.losses[order] > above) & ~np.isin(order, beside.places)]
-        return PlainPart(self.rows, np.sort(np.append(beside.places, others[:count])))
+        there = beside.restrict(np.arange(self.rows.n_rows))
+        others = order[(self.losses[order] > above) & ~np.isin(order, there)]
+        return PlainPart(self.rows, np.sort(np.append(there, others[:count])))
 
 
 class PlainRay:
@@ -222,7 +223,7 @@ class PlainPart:
 
     def __init__(self, whole: PlainRows, places: Any) -> None:
         self.whole, self.places = whole, places
-        self.rows = whole.take(places)
+        self.rows: Rows = whole.take(places)
 
     def restrict(self, density: Array) -> Array:
         return density[self.places]
