@@ -1,0 +1,100 @@
+"""Where the laws of rows are tried: small data with ties and zeros on every kind of rows, paying every loss."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from plain_rows import PlainRows
+
+from atklearn.losses.individual import INDIVIDUAL_LOSSES, IndividualLoss, Kink
+from atklearn.problems.compiled_rows import CompiledRows
+
+
+class LogCosh(IndividualLoss):
+    """A loss of a user, which exists in Python only."""
+
+    task = "regression"
+
+    def expand(self, prediction, target):
+        error = prediction - target
+        slope = np.tanh(error)
+        return np.logaddexp(error, -error) - np.log(2.0), slope, 1.0 - slope**2
+
+
+KINDS = {
+    "plain": lambda X, *others: PlainRows(X.astype(np.float64), *others),
+    "dense64": lambda X, *others: CompiledRows(X.astype(np.float64), *others),
+    "dense32": CompiledRows,
+    "csr": lambda X, *others: CompiledRows(sp.csr_array(X.astype(np.float64)), *others),
+}
+LOSSES = {name: cls() for name, cls in INDIVIDUAL_LOSSES.items()} | {"log_cosh": LogCosh()}
+SHARES = (0.02, 0.3, 0.75, 1.0)  # of the mass that is in the top: less than one sample, some, most, all
+
+
+@dataclass(frozen=True)
+class Stand:
+    """Rows of some kind, and what they are made of, to compute by definition."""
+
+    rows: Any
+    design: np.ndarray
+    y: np.ndarray
+    mass: np.ndarray
+    loss: IndividualLoss
+    rng: np.random.Generator
+
+    @property
+    def kink(self) -> Kink:
+        return Kink(self.loss.kink)
+
+    def coefficients(self) -> np.ndarray:
+        return self.rng.standard_normal(self.rows.n_columns)
+
+    def density(self, k: float) -> np.ndarray:
+        """Draw densities within their bounds, some of them at a bound, of sum 1 at most."""
+        low = -1.5 if self.kink.is_two_sided else -0.5
+        r = np.clip(self.rng.uniform(low, 1.5, self.y.size), 0.0 if low > -1.0 else -1.0, 1.0)
+        return r / max(1.0, self.mass / k @ np.abs(r))
+
+    def expand(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return self.loss.expand(self.design @ z, self.y)
+
+    def losses(self, z: np.ndarray) -> np.ndarray:
+        return self.kink.loss(self.expand(z)[0])
+
+    def points(self, shares: tuple[float, ...] = SHARES):
+        """Yield smoothed points at several k and mu: z, k, mu, centre, point, reading."""
+        for share in shares:
+            for mu in (0.05, 1.0):
+                z, k = self.coefficients(), share * self.rows.total
+                centre = self.density(k)
+                point = self.rows.at(z, k, centre)
+                yield z, k, mu, centre, point, point.smooth(mu)
+
+
+def make_stand(kind: str, loss: str, ones: bool, seed: int = 0, n: int = 30, d: int = 3) -> Stand:
+    """Draw rows of unequal mass; every third row occurs twice, so that losses tie."""
+    rng = np.random.default_rng(seed)
+    X = (rng.standard_normal((n, d)) * (rng.random((n, d)) < 0.7)).astype(np.float32)
+    f = X @ rng.standard_normal(d) + 0.3 + rng.standard_normal(n)
+    y = np.where(f > 0.0, 1.0, -1.0) if LOSSES[loss].task == "classification" else f
+    twice = np.sort(np.append(np.arange(n), np.arange(0, n, 3)))
+    X, y, mass = X[twice], y[twice], rng.uniform(0.5, 2.0, twice.size)
+    design = np.column_stack([X, np.ones(y.size)]) if ones else X
+    rows = KINDS[kind](X, y, mass, LOSSES[loss], ones)
+    return Stand(rows, design.astype(np.float64), y, mass, LOSSES[loss], rng)
+
+
+def read_density(point: Any) -> np.ndarray:
+    """Return the densities of a point that is smoothed: a proof hands them out, feasible beyond rounding."""
+    r = np.asarray(point.prove(balanced=False).density)
+    return np.where(np.abs(r) > 1.0 - 1e-12, np.sign(r), r)
+
+
+def average_of_top(losses: np.ndarray, mass: np.ndarray, k: float) -> float:
+    """Return AT_k by its definition: from the largest loss down until the mass is k."""
+    order = np.argsort(-losses)
+    before = np.cumsum(mass[order]) - mass[order]
+    return float(np.clip(k - before, 0.0, mass[order]) @ losses[order]) / k
