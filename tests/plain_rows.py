@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from atklearn.losses.individual import Array, IndividualLoss, Kink
+from atklearn.problems.conditioning import Units, convert, helpful_units
 from atklearn.problems.rows import Curvature, Part, Proof, Reading, Rows
 
 
@@ -28,7 +29,6 @@ class PlainRows:
         self.n_rows, self.n_columns = self.design.shape
         self.ones = self.n_columns - 1 if intercept else None
         self.total = float(mass.sum())
-        self.target_range = float(y.min()), float(y.max())
 
     def at(self, z: Array, k: float, density: Array | None = None) -> PlainPoint:
         """Return the point at z. Everyone alike means the densities of sum k, or none where there are two sides."""
@@ -42,9 +42,22 @@ class PlainRows:
         return PlainRows(X[places], self.y[places], self.mass[places], self.loss, self.ones is not None)
 
     def sample(self, count: int) -> PlainRows:
-        """Return one row from each of ``count`` runs of neighbours."""
-        run = self.n_rows // count
-        return self.take(np.arange(count) * run + np.random.default_rng(0).integers(run, size=count))
+        """Return one row from each of ``count`` equal parts."""
+        count = min(count, self.n_rows)
+        places = (np.arange(count) + np.random.default_rng(0).random(count)) * (self.n_rows / count)
+        return self.take(places.astype(int))
+
+    def conditioned(self, *, centred: bool) -> tuple[PlainRows, Units] | None:
+        """Return the same samples in other units, if these are bad: the units are the same for all rows there are."""
+        X = self.split(self.design.T)[0].T
+        units = helpful_units(X, self.y, centred=centred, regression=self.loss.task == "regression")
+        if units is None:
+            return None
+        return PlainRows(*convert(X, self.y, units), self.mass, self.loss, self.ones is not None), units
+
+    @property
+    def loss_at_zero(self) -> float:
+        return self.loss.at_zero
 
     def paying(self, loss: IndividualLoss) -> PlainRows:
         other = copy.copy(self)
@@ -65,8 +78,8 @@ class PlainRows:
     def sample_weights(self, density: Array, k: float) -> Array:
         return self.mass / k * np.abs(density)
 
-    def split(self, z: Array) -> tuple[Array, float]:
-        return (z, 0.0) if self.ones is None else (z[:-1], float(z[-1]))
+    def split(self, z: Array) -> tuple[Array, Any]:
+        return (z, 0.0) if self.ones is None else (z[:-1], z[-1])
 
     def join(self, weights: Array, intercept: float) -> Array:
         return np.array(weights) if self.ones is None else np.append(weights, intercept)
@@ -129,8 +142,6 @@ class PlainPoint:
             push=pull - push,
             imbalance=given_up * (u * np.abs(self.r * self.s))[heavier].sum(),
             steepness=float(self.a @ direction),
-            lowest=self.f.min(),
-            highest=self.f.max(),
             moving=u[(size > 0.0) & (size < 1.0)].sum() if lam > 0.0 else 0.0,
             deviation=np.sqrt(np.average((self.s - mean) ** 2, weights=u)),
             size=np.average(np.abs(self.s), weights=u),
@@ -150,6 +161,9 @@ class PlainPoint:
     def recentre(self) -> None:
         self.centre = self.r
 
+    def reach(self) -> float:
+        return float(np.ptp(np.append(self.f, self.rows.y)))
+
     def shift(self, amount: float) -> None:
         self.z = self.z + amount * (np.arange(self.z.size) == self.rows.ones)
         self.predict(self.f + amount)
@@ -160,15 +174,28 @@ class PlainPoint:
     def gradient(self) -> Array:
         return self.rows.design.T @ self.a
 
-    def curvature(self, mu: float, *, form: bool, most: int | None = None, seed: int = 0) -> Curvature:  # noqa: ARG002
+    def curvature(
+        self,
+        mu: float,
+        *,
+        form: bool,
+        cautious: bool = False,
+        most: int | None = None,  # noqa: ARG002
+        seed: int = 0,  # noqa: ARG002
+    ) -> Curvature:
         """Return the Hessian of all rows: ``most`` allows to leave some out, it does not ask for it.
 
         The gradient ``sum(u r s' x)`` moves in two ways: with s', at the rate s'' while r stays; and with r where it is
-        between its bounds, by ``(s' dx - dlam) / mu``, dlam being what keeps the sum of the densities at its cap.
+        between its bounds, by ``(s' dx - dlam) / mu``, dlam being what keeps the sum of the densities at its cap. The
+        parabola that touches a loss and has the curvature ``s'^2 / (2 s)`` has its minimum at zero: being cautious
+        is to take no flatter one, where losses have no kink and so are never negative.
         """
+        bend = self.bend
+        if cautious and self.rows.kink is Kink.NONE:
+            bend = np.maximum(bend, self.slope**2 / np.maximum(2.0 * self.s, 1e-300))
         X, size = self.rows.design, np.abs(self.r)
         tied = (size > 0.0) & (size < 1.0)
-        h = self.u * size * self.bend + tied * self.u * self.slope**2 / mu
+        h = self.u * size * bend + tied * self.u * self.slope**2 / mu
         H = X.T @ (h[:, None] * X)
         if self.threshold > 0.0 and tied.any():
             g = X.T @ (tied * self.u * np.sign(self.r) * self.slope)
@@ -178,19 +205,30 @@ class PlainPoint:
         return Curvature(None, lambda v: H @ v, np.diag(H).copy(), False, bool(tied.any()))
 
     def prove(self, *, balanced: bool) -> Proof:
-        """Return AT_k by sorting, and densities near r: less on the heavier side, less of all if they are too many."""
-        order = np.argsort(-self.losses, kind="stable")
-        filled = np.cumsum(self.rows.mass[order])
-        last = min(np.searchsorted(filled, self.k * (1.0 - 1e-12)), filled.size - 1)
-        threshold = float(self.losses[order[last]])
+        """Return AT_k by sorting, and densities near r: less on the heavier side, less of all if they are too many.
 
+        A tangent of a convex loss is below it wherever it touches, so the sum of tangents at f, weighted by u r, is
+        below AT_k at every z: at this z, where AT_k is that of fresh predictions, it is ``sum(u r s) + a . (X z - f)``.
+        """
         r = self.r
         pull, push, heavier = self.sides()
         if balanced and pull != push:
             r = np.where(heavier, min(pull, push) / max(pull, push) * r, r)
         r = r / max(self.u @ np.abs(r), 1.0)
-        value, slack = self.lemma(threshold, r)  # the bound is AT_k itself at the k-th largest loss
-        return Proof(value, threshold, slack, self.rows.design.T @ (self.u * r * self.slope), r)
+        a = self.u * r * self.slope
+        fresh = PlainPoint(self.rows, self.z, self.k, r)
+        value, threshold = fresh.average_top_k()
+        drift = value - self.average_top_k()[0]
+        slack = self.lemma(self.average_top_k()[1], r)[1] + drift - a @ (fresh.f - self.f)
+        return Proof(value, threshold, float(slack), drift, self.rows.design.T @ a, r)
+
+    def average_top_k(self) -> tuple[float, float]:
+        """Return AT_k and the k-th largest loss."""
+        order = np.argsort(-self.losses, kind="stable")
+        filled = np.cumsum(self.rows.mass[order])
+        last = min(np.searchsorted(filled, self.k * (1.0 - 1e-12)), filled.size - 1)
+        threshold = float(self.losses[order[last]])
+        return self.lemma(threshold, self.r)[0], threshold  # the bound is AT_k itself at the k-th largest loss
 
     def largest(self, count: int, *, beside: Part | None = None, above: float = 0.0) -> PlainPart:
         order = np.argsort(-self.losses, kind="stable")

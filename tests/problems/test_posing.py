@@ -10,13 +10,13 @@ import pytest
 import scipy.sparse as sp
 
 from atklearn.losses.individual import Hinge, LogLoss, SquaredError
+from atklearn.losses.labels import one_versus_rest
 from atklearn.problems import arrays
 from atklearn.problems.arrays import check_mass, check_training
 from atklearn.problems.posing import (
     Posing,
     class_targets,
     intercept_kind,
-    one_versus_rest,
     published,
     regression_targets,
 )
@@ -44,7 +44,7 @@ def test_more_classes_are_a_problem_each_against_the_rest():
     np.testing.assert_array_equal(targets.classes, [3, 5, 7])
     np.testing.assert_array_equal(targets.values, [[-1, 1, -1, 1], [-1, -1, 1, -1], [1, -1, -1, -1]])
     assert [name.endswith(f"({label})") for name, label in zip(targets.names, [3, 5, 7], strict=True)] == [True] * 3
-    np.testing.assert_array_equal((one_versus_rest(np.array([0, 1, 2, 3]), 4) > 0).sum(axis=0), 1)
+    np.testing.assert_array_equal((one_versus_rest([0, 1, 2, 3], range(4)) > 0).sum(axis=0), 1)
 
 
 def test_a_regression_is_one_problem_without_classes():

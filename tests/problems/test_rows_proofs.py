@@ -7,10 +7,11 @@ import pytest
 from plain_rows import PlainRows
 from problems import INTERCEPTS, optimum_by_cvxpy, random_case
 from problems import LOSSES as BUILT_IN
-from rows_cases import LOSSES, SHARES, average_of_top, make_stand
+from rows_cases import LOSSES, SHARES, average_of_top, make_stand, read_density
 
 from atklearn.losses.individual import Hinge, Kink, SquaredError
 from atklearn.problems.compiled_rows import CompiledRows
+from atklearn.problems.objective import Problem
 from atklearn.problems.rows import Part, Point, Ray, Rows
 from atklearn.solvers.exact.solve import solve_linear
 
@@ -26,7 +27,6 @@ def test_rows_points_rays_and_parts_have_all_that_the_interface_names(stand):
         assert not {name for name in members(protocol) if not hasattr(instance, name)}, protocol
     assert (stand.rows.n_rows, stand.rows.n_columns) == stand.design.shape
     assert stand.rows.total == pytest.approx(stand.mass.sum())
-    assert stand.rows.target_range == (stand.y.min(), stand.y.max())
     assert stand.rows.ones == (stand.design.shape[1] - 1 if (stand.design[:, -1] == 1.0).all() else None)
 
 
@@ -144,9 +144,8 @@ def test_a_part_is_the_same_samples(stand):
     z, k = stand.coefficients(), 0.1 * stand.rows.total
     part = stand.rows.at(z, k).largest(11)
     kept = places(part, stand.rows)
-    reading = part.rows.at(z, k).smooth(1.0)
     f = (stand.design @ z)[kept]
-    assert (reading.lowest, reading.highest) == pytest.approx((f.min(), f.max()))
+    assert part.rows.at(z, k).reach() == pytest.approx(np.ptp(np.append(f, stand.y[kept])))
     assert part.rows.total == pytest.approx(stand.mass[kept].sum())
     assert (part.rows.loss, part.rows.ones) == (stand.rows.loss, stand.rows.ones)
 
@@ -174,7 +173,7 @@ def test_a_sample_is_drawn_the_same_from_every_kind_of_rows(stand):
         assert drawn.n_rows == count
         assert drawn.total == pytest.approx(expected.total)
         readings = [rows.at(z, 0.5 * rows.total).smooth(1.0) for rows in (drawn, expected, stand.rows.sample(count))]
-        for field in ("lowest", "highest", "size", "bound"):
+        for field in ("deviation", "size", "bound"):
             assert getattr(readings[0], field) == pytest.approx(getattr(readings[1], field), rel=1e-12)
             assert getattr(readings[0], field) == getattr(readings[2], field)
 
@@ -233,3 +232,39 @@ def test_single_precision_data_are_the_same_numbers(loss):
     for one, other in zip(single.points(), double.points(), strict=True):
         np.testing.assert_allclose(one[-1], other[-1], rtol=1e-11, atol=1e-12)
         np.testing.assert_allclose(one[-2].gradient(), other[-2].gradient(), rtol=1e-11, atol=1e-12)
+
+
+def test_a_proof_at_predictions_that_have_drifted_bounds_every_objective(stand):
+    """Moves of 1e9 and back leave predictions off by rounding: the value is exact all the same, the bound a bound."""
+    rng = np.random.default_rng(0)
+    k, C = 0.4 * stand.rows.total, 3.0
+    problem = Problem(stand.rows, k, C, "none" if stand.rows.ones is None else "free")
+    point = stand.rows.at(stand.coefficients(), k)
+    for direction in (far := 1e9 * stand.coefficients(), -far):
+        ray = point.towards(direction)
+        ray.at(1.0, 0.5)
+        ray.land()
+    proof = point.prove(balanced=problem.free is not None)
+    certificate = problem.conclude(point.z, proof)
+    fresh = problem.certify(point.z, proof.density)
+    assert certificate.objective == pytest.approx(fresh.objective, rel=1e-12)
+    assert proof.drift != 0.0
+    for size in (0.1, 1.0):
+        for _ in range(10):
+            other = point.z + size * rng.standard_normal(point.z.size)
+            assert problem.certify(other, proof.density).objective >= certificate.lower_bound - 1e-12
+
+
+def test_a_cautious_curvature_promises_no_negative_loss(stand):
+    """Down to the minimum of its parabola, a loss without a kink loses at most itself; elsewhere nothing changes."""
+    for _, k, _, mu, point, _ in stand.points():
+        plain, cautious = (point.curvature(mu, form=True, cautious=flag).matrix for flag in (False, True))
+        if stand.loss.kink != Kink.NONE:
+            np.testing.assert_array_equal(cautious, plain)
+            continue
+        assert np.linalg.eigvalsh(cautious - plain).min() >= -1e-9 * np.abs(plain).max()
+        s, slope, bend = stand.expand(point.z)
+        floor = np.maximum(bend, slope**2 / np.maximum(2.0 * s, 1e-300))
+        u, r = stand.mass / k, np.abs(read_density(point))
+        added = stand.design.T @ ((u * r * (floor - bend))[:, None] * stand.design)
+        np.testing.assert_allclose(cautious - plain, added, rtol=1e-7, atol=1e-9 * np.abs(cautious).max())

@@ -81,9 +81,10 @@ class CompiledRows:
         return CompiledRows(self.X[places], self.y[places], self.mass[places], self.loss, self.ones is not None)
 
     def sample(self, count: int) -> CompiledRows:
-        """Return one row from each of ``count`` runs: random, sorted, and without shuffling all of them."""
-        run = self.n_rows // count
-        return self.take(np.arange(count) * run + np.random.default_rng(0).integers(run, size=count))
+        """Return one row from each of ``count`` equal parts: random, sorted, and without shuffling all of them."""
+        count = min(count, self.n_rows)
+        places = (np.arange(count) + np.random.default_rng(0).random(count)) * (self.n_rows / count)
+        return self.take(places.astype(np.intp))
 
     def conditioned(self, *, centred: bool) -> tuple[CompiledRows, Units] | None:
         """Return the same samples in units that harm less by rounding, or None if these are good enough."""
@@ -166,6 +167,7 @@ class _Losses:
 
     def __init__(self, n_rows: int) -> None:
         self.f, self.s, self.slope, self.r, self.a = np.empty((5, n_rows))
+        self.threshold = self.moving = 0.0  # of the densities
 
 
 class CompiledPoint:
@@ -175,7 +177,6 @@ class CompiledPoint:
         self.rows, self.z, self.k, self.u, self.centre = rows, z, k, u, density
         self.here = _Losses(rows.n_rows)
         self.there: _Losses | None = None  # where a ray looks
-        self.threshold = self.moving = 0.0
         self.here.r[:] = density
         self.refresh()
 
@@ -190,14 +191,14 @@ class CompiledPoint:
         return self.settle(self.here, mu, self.here.f)
 
     def settle(self, losses: _Losses, mu: float, along: Array) -> Reading:
-        """Find threshold and densities of some losses; the last threshold is the first guess."""
+        """Find threshold and densities of some losses; the threshold here is the first guess."""
         reading = Reading(
             *passes.settle(
-                losses.s, losses.slope, self.centre, self.u, mu, self.threshold, self.rows.two_sided, along,
+                losses.s, losses.slope, self.centre, self.u, mu, self.here.threshold, self.rows.two_sided, along,
                 losses.r, losses.a,
             )
         )  # fmt: skip
-        self.threshold, self.moving = reading.threshold, reading.moving
+        losses.threshold, losses.moving = reading.threshold, reading.moving
         return reading
 
     def recentre(self) -> None:
@@ -211,6 +212,7 @@ class CompiledPoint:
     def shift(self, amount: float) -> None:
         """Move along the column of ones."""
         assert self.rows.ones is not None
+        self.z = self.z.copy()
         self.z[self.rows.ones] += amount
         self.here.f += amount
         self.is_fresh = False
@@ -240,11 +242,11 @@ class CompiledPoint:
         curvatures = rows.curvatures(here.f, picked)
         if cautious and rows.kink is Kink.NONE:
             curvatures = np.maximum(curvatures, here.slope[picked] ** 2 / np.maximum(2.0 * here.s[picked], 1e-300))
-        passes.weigh(picked, scale, here.r, here.slope, curvatures, self.u, mu, self.moving, h, pulls)
+        passes.weigh(picked, scale, here.r, here.slope, curvatures, self.u, mu, here.moving, h, pulls)
         if not form:
             product, diagonal = self._operator(picked, h, pulls)
             return Curvature(None, product, diagonal, is_sampled, n_tied > 0)
-        options = self.moving > 0.0, rows.ones is not None
+        options = here.moving > 0.0, rows.ones is not None
         if sp.issparse(rows.X):
             H = passes.sparse_hessian(rows.readable, picked, h, pulls, *options, rows.n_features)
         else:
@@ -258,7 +260,7 @@ class CompiledPoint:
         passes.column_squares(X, picked, h, diagonal)
         if rows.ones is not None:
             diagonal[rows.ones] = h.sum()
-        if self.moving > 0.0:
+        if self.here.moving > 0.0:
             total = passes.pull_back_rows(X, picked, pulls, rank_one)
             if rows.ones is not None:
                 rank_one[rows.ones] = total

@@ -36,7 +36,7 @@ class Reading(NamedTuple):
     push: float
     """Derivative along the column of ones."""
     imbalance: float
-    """What it costs the lower bound to scale the heavier side down until ``push`` is zero."""
+    """At most what it costs the lower bound to scale the heavier side down until ``push`` is zero."""
     steepness: float
     """Derivative along the ray; meaningless at a point that is on none."""
     moving: float
@@ -112,7 +112,7 @@ class Point(Protocol):
         """Move along the column of ones, which takes no pass over X; to be smoothed again."""
 
     def towards(self, direction: Array) -> Ray:
-        """Return the ray in a direction: one pass over X."""
+        """Return the ray in a direction, in the place of earlier ones: one pass over X."""
 
     def gradient(self) -> Array:
         """Return ``X^T (u r s')``."""

@@ -32,6 +32,7 @@ _QUICK = 6  # Newton steps
 _SLOW = 12
 _MAX_TRIALS = 30  # of the line search
 _DAMPING = (1e-13, 1e-3)  # least and most, of the pivot of an unpenalised coordinate
+_BALANCED = 1e-14  # of the objective: an imbalance that is rounding
 _LONGEST_CAUTION = 64  # steps
 _LONGEST_WAIT = 200  # steps without a smaller gap before giving up
 _PATIENCE = 20  # moves that change nothing before giving up
@@ -190,6 +191,8 @@ class ProximalNewton:
 
     def _differentiate(self) -> None:
         self.gradient = self.problem.ridge * self.point.z + self.point.gradient()
+        if self.problem.free is not None and self.reading.imbalance <= _BALANCED * self.reading.bound:
+            self.gradient[self.problem.free] = 0.0  # where nothing holds the intercept, rounding would send it far
 
 
 def _better(one: Certificate | None, other: Certificate) -> Certificate:

@@ -1,0 +1,92 @@
+"""Other units change the arithmetic, not the problem."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from problems import INTERCEPTS, LOSSES, REGRESSION, Case, random_case
+
+from atklearn import ATkClassifier, ATkRegressor
+from atklearn.problems.conditioning import helpful_units
+from atklearn.solvers.exact.solve import solve_linear
+
+
+def badly_scaled(loss: str, intercept: str, seed: int, sparse: bool = False) -> Case:
+    """Return a case with columns of sizes 1e-5 to 1e5, off zero by a hundred times that."""
+    case = random_case(loss, intercept, 4 * seed + 1)
+    rng = np.random.default_rng(seed)
+    sizes = 10.0 ** rng.integers(-5, 6, case.X.shape[1])
+    X = (case.dense() + (0.0 if sparse else 100.0)) * sizes
+    y = case.y + 1e4 if loss in REGRESSION else case.y
+    return replace(case, X=sp.csr_array(np.where(rng.random(X.shape) < 0.4, X, 0.0)) if sparse else X, y=y)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("intercept", INTERCEPTS)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_objective_and_certificate_are_the_same_numbers(loss, intercept, sparse):
+    """At any coefficients, in both units, up to the rounding that the better ones avoid."""
+    rng = np.random.default_rng(1)
+    for seed in range(3):
+        problem = badly_scaled(loss, intercept, seed, sparse).problem
+        other = problem.conditioned()
+        if other is None:  # a single column
+            continue
+        z = problem.rows.join(rng.standard_normal(problem.rows.n_columns)[: len(other.units.scale)], 0.3)
+        z = z * problem.rows.join(1.0 / other.units.scale, 1.0)
+        point = problem.rows.at(z, problem.k)
+        point.smooth(point.smooth(1.0).deviation)
+        density = point.prove(balanced=problem.free is not None).density
+        ours, theirs = problem.certify(z, density), other.certify(other.inward(z), density)
+        assert theirs.objective == pytest.approx(ours.objective, rel=1e-8)
+        assert theirs.dual_gap == pytest.approx(ours.dual_gap, rel=1e-6)
+        np.testing.assert_allclose(other.outward(other.inward(z)), z, rtol=1e-9, atol=1e-12 * np.abs(z).max())
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_what_a_free_intercept_absorbs_does_not_change_the_fit(loss):
+    """Features and targets far from zero have the optimum of the same at zero."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 4))
+    score = X @ rng.standard_normal(4) + rng.standard_normal(60)
+    regression = loss in REGRESSION
+    y = score if regression else score > 0.0
+    model = (ATkRegressor if regression else ATkClassifier)(loss, k=0.6, C=10.0)
+    near = model.fit(X, y).objective_
+    far = model.fit(X + 1e7, y + 1e6 if regression else y).objective_
+    assert far == pytest.approx(near, rel=3e-6)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_scaling_a_column_scales_its_weight(loss):
+    """With a penalty too weak to matter, sizes of columns over ten decades leave the objective where it was."""
+    case = random_case(loss, "free", 3)
+    sizes = 10.0 ** np.linspace(-5, 5, case.X.shape[1])
+    plain = solve_linear(replace(case, k=0.8 * case.mass.sum(), C=1e16).problem, tol=1e-6)
+    scaled = solve_linear(replace(case, X=case.dense() * sizes, k=0.8 * case.mass.sum(), C=1e16).problem, tol=1e-6)
+    assert scaled.objective == pytest.approx(plain.objective, rel=1e-3)
+
+
+def test_a_constant_target_is_fitted_exactly():
+    rng = np.random.default_rng(0)
+    for loss in REGRESSION:
+        model = ATkRegressor(loss, k=0.3).fit(rng.standard_normal((30, 3)), np.full(30, 0.1))
+        assert (model.objective_, model.dual_gap_) == (0.0, 0.0)
+        assert model.intercept_ == 0.1
+
+
+def test_good_units_are_left_alone():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((50, 3)) + 2.0, rng.standard_normal(50)
+    assert helpful_units(X, y, centred=True, regression=True) is None
+    assert helpful_units(sp.csr_array(X), y, centred=True, regression=True) is None
+
+
+def test_scales_are_powers_of_two_and_empty_columns_stay():
+    X = np.array([[1e-6, 3.0, 0.0], [2e-6, 1e4, 0.0], [5e-6, 7.0, 0.0]])
+    scale = helpful_units(X, np.zeros(3), centred=False, regression=False).scale
+    assert (np.log2(scale) == np.round(np.log2(scale))).all()
+    assert scale[2] == 1.0
