@@ -217,18 +217,18 @@ class PlainPoint:
         r = r / max(self.u @ np.abs(r), 1.0)
         a = self.u * r * self.slope
         fresh = PlainPoint(self.rows, self.z, self.k, r)
-        value, threshold = fresh.average_top_k()
-        drift = value - self.average_top_k()[0]
-        slack = self.lemma(self.average_top_k()[1], r)[1] + drift - a @ (fresh.f - self.f)
-        return Proof(value, threshold, float(slack), drift, self.rows.design.T @ a, r)
+        threshold = fresh.ranked_loss()
+        value, slack = fresh.lemma(threshold, r)  # the bound is AT_k itself at the k-th largest loss
+        drift = float(self.u @ (r * (fresh.s - self.s)))
+        slack += drift - float(a @ (fresh.f - self.f))
+        return Proof(value, threshold, slack, drift, self.rows.design.T @ a, r)
 
-    def average_top_k(self) -> tuple[float, float]:
-        """Return AT_k and the k-th largest loss."""
+    def ranked_loss(self) -> float:
+        """Return the k-th largest loss."""
         order = np.argsort(-self.losses, kind="stable")
         filled = np.cumsum(self.rows.mass[order])
         last = min(np.searchsorted(filled, self.k * (1.0 - 1e-12)), filled.size - 1)
-        threshold = float(self.losses[order[last]])
-        return self.lemma(threshold, self.r)[0], threshold  # the bound is AT_k itself at the k-th largest loss
+        return float(self.losses[order[last]])
 
     def largest(self, count: int, *, beside: Part | None = None, above: float = 0.0) -> PlainPart:
         order = np.argsort(-self.losses, kind="stable")

@@ -257,12 +257,12 @@ def test_a_proof_at_predictions_that_have_drifted_bounds_every_objective(stand):
 
 def test_a_cautious_curvature_promises_no_negative_loss(stand):
     """Down to the minimum of its parabola, a loss without a kink loses at most itself; elsewhere nothing changes."""
-    for _, k, _, mu, point, _ in stand.points():
+    for _, k, mu, _, point, _ in stand.points():
         plain, cautious = (point.curvature(mu, form=True, cautious=flag).matrix for flag in (False, True))
         if stand.loss.kink != Kink.NONE:
             np.testing.assert_array_equal(cautious, plain)
             continue
-        assert np.linalg.eigvalsh(cautious - plain).min() >= -1e-9 * np.abs(plain).max()
+        assert np.linalg.eigvalsh(cautious - plain).min() >= -1e-9 * np.abs(cautious).max()
         s, slope, bend = stand.expand(point.z)
         floor = np.maximum(bend, slope**2 / np.maximum(2.0 * s, 1e-300))
         u, r = stand.mass / k, np.abs(read_density(point))

@@ -27,6 +27,8 @@ Places: TypeAlias = npt.NDArray[np.intp]
 
 # Neighbouring rows drawn together when the Hessian is sampled.
 _RUN = 8
+# Rows scaled at once for the Hessian: few enough for the cache, enough for BLAS.
+_GRAM_BLOCK = 2048
 # Predictions whose losses a loss without compiled code expands at once, so that its temporaries stay in the cache.
 _BLOCK = 8192
 
@@ -238,32 +240,56 @@ class CompiledPoint:
         is_sampled = most is not None and picked.size > most
         if most is not None and is_sampled:
             picked, scale = _sample((picked[:n_tied], picked[n_tied:]), most, seed)
-        h, pulls = np.empty((2, picked.size))
+        kept, (h, pulls) = np.empty(picked.size, dtype=np.intp), np.empty((2, picked.size))
         curvatures = rows.curvatures(here.f, picked)
         if cautious and rows.kink is Kink.NONE:
             curvatures = np.maximum(curvatures, here.slope[picked] ** 2 / np.maximum(2.0 * here.s[picked], 1e-300))
-        passes.weigh(picked, scale, here.r, here.slope, curvatures, self.u, mu, here.moving, h, pulls)
+        count = passes.weigh(
+            picked, scale, here.r, here.slope, curvatures, self.u, mu, here.moving, kept, h, pulls
+        )  # fmt: skip
+        picked, h, pulls = kept[:count], h[:count], pulls[:count]
+        rank_one = self._pull_back_some(picked, pulls) if here.moving > 0.0 else None
         if not form:
-            product, diagonal = self._operator(picked, h, pulls)
+            product, diagonal = self._operator(picked, h, rank_one)
             return Curvature(None, product, diagonal, is_sampled, n_tied > 0)
-        options = here.moving > 0.0, rows.ones is not None
-        if sp.issparse(rows.X):
-            H = passes.sparse_hessian(rows.readable, picked, h, pulls, *options, rows.n_features)
-        else:
-            H = passes.dense_hessian(rows.readable, picked, h, pulls, *options)
+        H = self._gram(picked, h)
+        if rank_one is not None:
+            passes.subtract_rank_one(rank_one, H)
         return Curvature(H, None, None, is_sampled, n_tied > 0)
 
-    def _operator(self, picked: Places, h: Array, pulls: Array) -> tuple[Any, Array]:
+    def _gram(self, picked: Places, h: Array) -> Array:
+        """Return ``sum(h_i x_i x_i^T)`` over the picked rows."""
+        rows = self.rows
+        if sp.issparse(rows.X):
+            H = np.zeros((rows.n_columns, rows.n_columns))
+            passes.add_sparse_gram(rows.readable, picked, h, rows.n_features, H)
+            return H
+        scaled = np.empty((min(_GRAM_BLOCK, picked.size), rows.n_columns))
+        total = None
+        for begin in range(0, max(picked.size, 1), _GRAM_BLOCK):
+            part = slice(begin, begin + _GRAM_BLOCK)
+            block = scaled[: picked[part].size]
+            passes.scale_rows(rows.readable, picked[part], h[part], block)
+            product = block.T @ block  # which BLAS takes for what it is, and does half of it
+            total = product if total is None else np.add(total, product, out=total)
+        return np.asarray(total)
+
+    def _pull_back_some(self, picked: Places, a: Array) -> Array:
+        """Return ``X^T a`` over the picked rows."""
+        out = np.zeros(self.rows.n_columns)
+        total = passes.pull_back_rows(self.rows.readable, picked, a, out)
+        if self.rows.ones is not None:
+            out[self.rows.ones] = total
+        return out
+
+    def _operator(self, picked: Places, h: Array, rank_one: Array | None) -> tuple[Any, Array]:
         """Return the function v -> H v, one pass over the picked rows, and the diagonal of H."""
         rows, X = self.rows, self.rows.readable
-        rank_one, diagonal = np.zeros((2, rows.n_columns))
+        diagonal = np.zeros(rows.n_columns)
         passes.column_squares(X, picked, h, diagonal)
         if rows.ones is not None:
             diagonal[rows.ones] = h.sum()
-        if self.here.moving > 0.0:
-            total = passes.pull_back_rows(X, picked, pulls, rank_one)
-            if rows.ones is not None:
-                rank_one[rows.ones] = total
+        if rank_one is not None:
             diagonal -= rank_one**2
 
         def product(v: Array) -> Array:
@@ -271,26 +297,26 @@ class CompiledPoint:
             total = passes.gram_product(X, picked, h, *rows.split(v), out)
             if rows.ones is not None:
                 out[rows.ones] = total
-            out -= (rank_one @ v) * rank_one
+            if rank_one is not None:
+                out -= (rank_one @ v) * rank_one
             return out
 
         return product, diagonal
 
     def prove(self, *, balanced: bool) -> Proof:
         """Return the exact aggregate and a feasible density near r."""
-        rows, here, r = self.rows, self.here, self.here.r.copy()
-        threshold, a = self._ranked(here.s), np.empty(rows.n_rows)
-        value, slack, along = passes.make_feasible(
-            here.f, here.s, here.slope, self.u, threshold, rows.two_sided, balanced, r, a
-        )
+        rows, here, exact, r = self.rows, self.here, self.here, self.here.r.copy()
+        a = np.empty(rows.n_rows)
+        along = passes.make_feasible(here.f, here.slope, self.u, balanced, r, a)
         gradient = rows.pull_back(a)
+        if not self.is_fresh:
+            exact = self.there = self.there or _Losses(rows.n_rows)
+            rows.expand(rows.predict(self.z, exact.f), 0.0, exact.f, exact)
+        threshold = self._ranked(exact.s)
+        value, slack = passes.bound_and_slack(exact.s, r, self.u, threshold, rows.two_sided)
         drift = 0.0
         if not self.is_fresh:
-            moved, self.there = value, self.there or _Losses(rows.n_rows)
-            rows.expand(rows.predict(self.z, self.there.f), 0.0, self.there.f, self.there)
-            threshold = self._ranked(self.there.s)
-            value, _ = passes.bound_and_slack(self.there.s, r, self.u, threshold, rows.two_sided)
-            drift = value - moved
+            drift = float(passes.weighted_change(self.u, r, exact.s, here.s))
             slack += drift - (float(gradient @ self.z) - along)  # the latter is a . (X z - f)
         return Proof(value, threshold, slack, drift, gradient, r)
 

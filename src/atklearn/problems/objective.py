@@ -90,10 +90,9 @@ class Problem:
     @cached_property
     def ridge(self) -> Array:
         """The weights of the penalty."""
-        weights = np.ones(self.rows.split(np.ones(self.rows.n_columns))[0].size)
+        ridge = np.full(self.rows.n_columns, 1.0 / self.C)
         if self.units is not None:
-            weights = self.units.scale**-2.0
-        ridge = self.rows.join(weights, 1.0) / self.C
+            ridge *= self.rows.join(self.units.scale**-2.0, 1.0)
         if self.free is not None:
             ridge[self.free] = 0.0
         return ridge

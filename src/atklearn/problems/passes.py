@@ -20,7 +20,6 @@ from atklearn.problems.access import FAST_SUMS, add, add_all, add_squares, dot, 
 
 _MAX_SEARCH = 100
 _ROUNDING = 1e-11  # in a sum of n shares
-_BLOCK = 256  # rows scaled at once for the Hessian: they stay in the cache
 
 
 @numba.njit(cache=True, nogil=True)
@@ -203,55 +202,50 @@ def strata(r):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True, nogil=True)
-def weigh(rows, scale, r, slope, curvature, u, mu, moving, h, pulls):  # type: ignore[no-untyped-def]
+def weigh(rows, scale, r, slope, curvature, u, mu, moving, kept, h, pulls):  # type: ignore[no-untyped-def]
     """Fill the weights ``h`` of the Hessian and ``pulls`` of its rank-one term; each row stands for ``scale`` of them.
+
+    Return how many rows have weight; ``kept`` says which, and the others have no entry.
 
     ``h = u (|r| s'' + [tied] s'^2 / mu)``, ``pulls = [tied] u sign(r) s' / sqrt(mu m)``, with ``m`` at least the
     moving mass of the rows given, or the matrix could turn indefinite; none if nothing moves.
     """
     tied_mass = 0.0
+    count = 0
     for place in range(rows.size):
         i = rows[place]
         size = abs(r[i])
         mass = scale[place] * u[i]
-        h[place] = mass * size * curvature[place]
-        pulls[place] = 0.0
+        weight = mass * size * curvature[place]
+        pull = 0.0
         if 0.0 < size < 1.0:
-            h[place] += mass * slope[i] * slope[i] / mu
-            pulls[place] = mass * np.sign(r[i]) * slope[i]
+            weight += mass * slope[i] * slope[i] / mu
+            pull = mass * np.sign(r[i]) * slope[i]
             tied_mass += mass
+        if weight > 0.0:
+            kept[count], h[count], pulls[count] = i, weight, pull
+            count += 1
     if moving > 0.0:
-        pulls /= np.sqrt(mu * max(moving, tied_mass))
+        pulls[:count] /= np.sqrt(mu * max(moving, tied_mass))
+    return count
 
 
 @numba.njit(cache=True, nogil=True)
-def dense_hessian(X, rows, h, pulls, has_rank_one, intercept):  # type: ignore[no-untyped-def]
-    """Return ``sum(h_i x_i x_i^T) - g g^T``, ``g = sum(pulls_i x_i)``, by matrix products of scaled blocks."""
+def scale_rows(X, rows, h, out):  # type: ignore[no-untyped-def]
+    """Fill ``out`` with the given rows of an array times the roots of ``h``, ones appended as far as it is wider."""
     d = X.shape[1]
-    H = np.zeros((d + intercept, d + intercept))
-    scaled = np.empty((min(_BLOCK, max(rows.size, 1)), d + intercept))
-    filled = 0
     for place in range(rows.size):
-        if h[place] > 0.0:
-            root = np.sqrt(h[place])
-            for j in range(d):
-                scaled[filled, j] = root * X[rows[place], j]
-            if intercept:
-                scaled[filled, d] = root
-            filled += 1
-        if filled == len(scaled) or (place == rows.size - 1 and filled > 0):
-            part = scaled[:filled]
-            H += np.dot(part.T, part)
-            filled = 0
-    if has_rank_one:
-        _subtract_rank_one(X, rows, pulls, intercept, H)
-    return H
+        root = np.sqrt(h[place])
+        for j in range(d):
+            out[place, j] = root * X[rows[place], j]
+        for j in range(d, out.shape[1]):
+            out[place, j] = root
 
 
 @numba.njit(cache=True, nogil=True, fastmath=FAST_SUMS)
-def sparse_hessian(X, rows, h, pulls, has_rank_one, intercept, d):  # type: ignore[no-untyped-def]
-    """Do the same for CSR of d columns, entry by entry."""
-    H = np.zeros((d + intercept, d + intercept))
+def add_sparse_gram(X, rows, h, d, H):  # type: ignore[no-untyped-def]
+    """Add ``sum(h_i x_i x_i^T)`` over the given rows of CSR of d columns, entry by entry; with ones if H is larger."""
+    intercept = len(H) > d
     for place in range(rows.size):
         if h[place] <= 0.0:
             continue
@@ -266,17 +260,11 @@ def sparse_hessian(X, rows, h, pulls, has_rank_one, intercept, d):  # type: igno
                 H[d, np.uint32(X.indices[position])] += scaled
         if intercept:
             H[d, d] += h[place]
-    if has_rank_one:
-        _subtract_rank_one(X, rows, pulls, intercept, H)
-    return H
 
 
 @numba.njit(cache=True, nogil=True)
-def _subtract_rank_one(X, rows, pulls, intercept, H):  # type: ignore[no-untyped-def]
-    g = np.zeros(len(H))
-    total = pull_back_rows(X, rows, pulls, g)
-    if intercept:
-        g[-1] = total
+def subtract_rank_one(g, H):  # type: ignore[no-untyped-def]
+    """Subtract ``g g^T``."""
     for i in range(len(H)):
         for j in range(len(H)):
             H[i, j] -= g[i] * g[j]
@@ -312,10 +300,8 @@ def bound_and_slack(s, r, u, lam, two_sided):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True, nogil=True)
-def make_feasible(f, s, slope, u, threshold, two_sided, balanced, r, a):  # type: ignore[no-untyped-def]
-    """Change the densities ``r`` into feasible ones and fill ``a = u r s'``.
-
-    Return AT_k, exact at the k-th largest loss, the slack, and ``a . f``.
+def make_feasible(f, slope, u, balanced, r, a):  # type: ignore[no-untyped-def]
+    """Change the densities ``r`` into feasible ones and fill ``a = u r s'``; return ``a . f``.
 
     If ``balanced``, the weights of the heavier side are scaled down until the derivative along the column of ones
     vanishes: they stay feasible, since ``sum(u |r|) <= 1`` may be slack, and the bound needs no guess of where the
@@ -339,8 +325,16 @@ def make_feasible(f, s, slope, u, threshold, two_sided, balanced, r, a):  # type
         a[i] = u[i] * r[i] * slope[i]
         along += a[i] * (f[i] - middle)
         total += a[i]
-    value, slack = bound_and_slack(s, r, u, threshold, two_sided)
-    return value, slack, along + middle * total
+    return along + middle * total
+
+
+@numba.njit(cache=True, nogil=True, fastmath=FAST_SUMS)
+def weighted_change(u, r, after, before):  # type: ignore[no-untyped-def]
+    """Return ``sum(u r (after - before))``."""
+    total = 0.0
+    for i in range(u.size):
+        total += u[i] * r[i] * (after[i] - before[i])
+    return total
 
 
 @numba.njit(cache=True, nogil=True)

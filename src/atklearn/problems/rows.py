@@ -60,7 +60,7 @@ class Proof(NamedTuple):
     has moved from ``x . z``: they have served to find densities whose gradient vanishes, and fresh ones would not.
     """
     drift: float
-    """How far rounding has moved AT_k from its exact value."""
+    """How far rounding has moved ``sum(u r s)`` from its exact value."""
     gradient: Array
     """``X^T (u r s')``."""
     density: Density
