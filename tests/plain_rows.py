@@ -219,9 +219,8 @@ class PlainPoint:
         fresh = PlainPoint(self.rows, self.z, self.k, r)
         threshold = fresh.ranked_loss()
         value, slack = fresh.lemma(threshold, r)  # the bound is AT_k itself at the k-th largest loss
-        drift = float(self.u @ (r * (fresh.s - self.s)))
-        slack += drift - float(a @ (fresh.f - self.f))
-        return Proof(value, threshold, slack, drift, self.rows.design.T @ a, r)
+        slack += float(self.u @ (r * (fresh.s - self.s)) - a @ (fresh.f - self.f))
+        return Proof(value, threshold, slack, self.rows.design.T @ a, r)
 
     def ranked_loss(self) -> float:
         """Return the k-th largest loss."""

@@ -248,7 +248,6 @@ def test_a_proof_at_predictions_that_have_drifted_bounds_every_objective(stand):
     certificate = problem.conclude(point.z, proof)
     fresh = problem.certify(point.z, proof.density)
     assert certificate.objective == pytest.approx(fresh.objective, rel=1e-12)
-    assert proof.drift != 0.0
     for size in (0.1, 1.0):
         for _ in range(10):
             other = point.z + size * rng.standard_normal(point.z.size)

@@ -314,11 +314,10 @@ class CompiledPoint:
             rows.expand(rows.predict(self.z, exact.f), 0.0, exact.f, exact)
         threshold = self._ranked(exact.s)
         value, slack = passes.bound_and_slack(exact.s, r, self.u, threshold, rows.two_sided)
-        drift = 0.0
         if not self.is_fresh:
-            drift = float(passes.weighted_change(self.u, r, exact.s, here.s))
-            slack += drift - (float(gradient @ self.z) - along)  # the latter is a . (X z - f)
-        return Proof(value, threshold, slack, drift, gradient, r)
+            slack += passes.weighted_change(self.u, r, exact.s, here.s)
+            slack -= float(gradient @ self.z) - along  # a . (X z - f)
+        return Proof(value, threshold, slack, gradient, r)
 
     def _ranked(self, s: Array) -> float:
         """Return the k-th largest loss."""

@@ -59,8 +59,6 @@ class Proof(NamedTuple):
     The tangents of convex losses bound them from below wherever they touch, so ``f`` may be predictions that rounding
     has moved from ``x . z``: they have served to find densities whose gradient vanishes, and fresh ones would not.
     """
-    drift: float
-    """How far rounding has moved ``sum(u r s)`` from its exact value."""
     gradient: Array
     """``X^T (u r s')``."""
     density: Density

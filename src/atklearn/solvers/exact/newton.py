@@ -75,7 +75,7 @@ class ProximalNewton:
                     break
                 target_share *= 0.3
                 refreshes += 1
-                if abs(proof.drift) > 0.1 * tol * objective:
+                if abs(proof.value - self.reading.bound) > 0.1 * tol * objective:  # predictions have drifted
                     self.point.refresh()
                     self._smooth()
             elif stationarity <= max(0.3 * slack, 0.1 * target):
