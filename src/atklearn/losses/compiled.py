@@ -11,6 +11,9 @@ from typing import NamedTuple
 
 import numba
 import numpy as np
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba.core import types
+from numba.extending import intrinsic
 
 from atklearn.losses.individual import (
     AbsoluteError,
@@ -61,17 +64,90 @@ def compiled(loss: IndividualLoss) -> CompiledLoss | None:
     return CompiledLoss(code, _KINKS[Kink(loss.kink)], loss.delta if isinstance(loss, Huber) else 1.0)
 
 
-@numba.njit(cache=True, inline="always")
+# log(2) in two parts, the first with so few digits that its products with small whole numbers are exact.
+_LOG2_HIGH, _LOG2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
+# Added to a number of moderate size, this leaves its nearest whole number in the last bits.
+_ROUNDER = 6755399441055744.0
+_LOWEST_EXPONENT = -708.0
+
+
+@intrinsic
+def _bits_of(_context, number):  # type: ignore[no-untyped-def]  # noqa: ARG001
+    """Read the bits of a float64 as an int64."""
+
+    def emit(_context, builder, _signature, arguments):  # type: ignore[no-untyped-def]
+        return builder.bitcast(arguments[0], ir.IntType(64))
+
+    return types.int64(types.float64), emit
+
+
+@intrinsic
+def _number_of(_context, bits):  # type: ignore[no-untyped-def]  # noqa: ARG001
+    """Read the bits of an int64 as a float64."""
+
+    def emit(_context, builder, _signature, arguments):  # type: ignore[no-untyped-def]
+        return builder.bitcast(arguments[0], ir.DoubleType())
+
+    return types.float64(types.int64), emit
+
+
+@numba.njit(cache=True, inline="always", error_model="numpy")
+def _exp(x):  # type: ignore[no-untyped-def]
+    """Return exp(x) for x <= 0, to the last digit: x = k log(2) + r, and a power series in r.
+
+    Written out, so that loops over it run on several numbers at once, which calls of the C library do not.
+    """
+    shifted = max(x, _LOWEST_EXPONENT) * 1.4426950408889634 + _ROUNDER
+    k = shifted - _ROUNDER
+    r = (max(x, _LOWEST_EXPONENT) - k * _LOG2_HIGH) - k * _LOG2_LOW
+    p = 1.0 / 6227020800.0
+    p = p * r + 1.0 / 479001600.0
+    p = p * r + 1.0 / 39916800.0
+    p = p * r + 1.0 / 3628800.0
+    p = p * r + 1.0 / 362880.0
+    p = p * r + 1.0 / 40320.0
+    p = p * r + 1.0 / 5040.0
+    p = p * r + 1.0 / 720.0
+    p = p * r + 1.0 / 120.0
+    p = p * r + 1.0 / 24.0
+    p = p * r + 1.0 / 6.0
+    p = ((p * r + 0.5) * r + 1.0) * r + 1.0
+    return p * _number_of((_bits_of(shifted) << 52) + (1023 << 52))  # type: ignore[call-arg]
+
+
+@numba.njit(cache=True, inline="always", error_model="numpy")
+def _log1p(x):  # type: ignore[no-untyped-def]
+    """Return log(1 + x) for 0 <= x <= 1, to the last digits also of tiny x: the series of 2 artanh(x / (2 + x))."""
+    s = x / (2.0 + x)
+    q = s * s
+    p = 1.0 / 35.0
+    p = p * q + 1.0 / 33.0
+    p = p * q + 1.0 / 31.0
+    p = p * q + 1.0 / 29.0
+    p = p * q + 1.0 / 27.0
+    p = p * q + 1.0 / 25.0
+    p = p * q + 1.0 / 23.0
+    p = p * q + 1.0 / 21.0
+    p = p * q + 1.0 / 19.0
+    p = p * q + 1.0 / 17.0
+    p = p * q + 1.0 / 15.0
+    p = p * q + 1.0 / 13.0
+    p = p * q + 1.0 / 11.0
+    p = p * q + 1.0 / 9.0
+    p = p * q + 1.0 / 7.0
+    p = p * q + 1.0 / 5.0
+    p = p * q + 1.0 / 3.0
+    return 2.0 * s * (p * q + 1.0)
+
+
+@numba.njit(cache=True, inline="always", error_model="numpy")
 def expand_one(loss, f, y):  # type: ignore[no-untyped-def]
     """Return ``s``, its slope and its curvature at the prediction ``f`` of one sample."""
     if loss.code == LOG_LOSS:
         margin = y * f
-        decay = np.exp(-abs(margin))
+        decay = _exp(-abs(margin))
         wrong = (decay if margin >= 0.0 else 1.0) / (1.0 + decay)  # P(-y | f), without overflow
-        # log1p(decay): log alone loses what 1 + decay rounds away, and this ratio gives it back
-        rounded = 1.0 + decay
-        logarithm = np.log(rounded) * (decay / (rounded - 1.0)) if rounded > 1.0 else decay
-        return logarithm - min(margin, 0.0), -y * wrong, wrong * (1.0 - wrong)
+        return _log1p(decay) - min(margin, 0.0), -y * wrong, wrong * (1.0 - wrong)
     if loss.code == HINGE:
         return 1.0 - y * f, -y, 0.0
     if loss.code == SQUARED_HINGE:
@@ -89,7 +165,7 @@ def expand_one(loss, f, y):  # type: ignore[no-untyped-def]
     return np.nan, np.nan, np.nan  # a code that is not listed: nothing that could pass for an answer
 
 
-@numba.njit(cache=True, inline="always")
+@numba.njit(cache=True, inline="always", error_model="numpy")
 def loss_of(loss, s):  # type: ignore[no-untyped-def]
     """Return the loss from its smooth part ``s``."""
     if loss.kink == ABSOLUTE:
@@ -97,7 +173,7 @@ def loss_of(loss, s):  # type: ignore[no-untyped-def]
     return max(s, 0.0) if loss.kink == POSITIVE_PART else s
 
 
-@numba.njit(cache=True, inline="always")
+@numba.njit(cache=True, inline="always", error_model="numpy")
 def slope_of(loss, s, slope):  # type: ignore[no-untyped-def]
     """Return a slope of the loss from ``s`` and its slope."""
     if loss.kink == SMOOTH or s > 0.0:

@@ -2,6 +2,7 @@
 
 Every loop over rows calls these functions and so has one text for NumPy arrays and for CSR. Each has a plain Python
 form, which loops run that are not compiled (a loss that exists in Python only), and one compiled form per kind of X.
+Places are unsigned there: then no access has to ask whether an index is negative, and counts from the end.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from numba.extending import intrinsic, overload
 
 from atklearn.losses.individual import Array
 
-__all__ = ["CSR", "FAST_SUMS", "add", "add_all", "add_squares", "dot", "fetch", "readable", "square"]
+__all__ = ["CSR", "FAST_SUMS", "add", "add_all", "add_squares", "add_twice", "dot", "fetch", "readable", "square"]
 
 # Sums may be reordered (that is what makes them fast), but NaN and inf keep their meaning.
 FAST_SUMS = {"reassoc", "contract", "nsz"}
@@ -61,6 +62,12 @@ def add(X, i, factor, out):  # type: ignore[no-untyped-def]
         out += factor * X[i]
 
 
+def add_twice(X, i, factor, out, ratio, other):  # type: ignore[no-untyped-def]
+    """Add ``factor`` times row i to ``out``, and ``ratio`` times that to ``other``."""
+    add(X, i, factor, out)
+    add(X, i, ratio * factor, other)
+
+
 def add_all(X, factors, out):  # type: ignore[no-untyped-def]
     """Add every row times its factor to ``out``."""
     for i in range(factors.size):
@@ -96,7 +103,7 @@ def _compile_dot(X, i, v):  # type: ignore[no-untyped-def]  # noqa: ARG001
 
     def sparse(X, i, v):  # type: ignore[no-untyped-def]
         result = 0.0  # summed in order: gathering several entries at once is slower than one by one
-        for position in range(X.indptr[i], X.indptr[i + 1]):
+        for position in range(np.uint64(X.indptr[i]), np.uint64(X.indptr[i + 1])):
             result += X.data[position] * v[np.uint32(X.indices[position])]
         return result
 
@@ -113,7 +120,7 @@ def _compile_square(X, i):  # type: ignore[no-untyped-def]  # noqa: ARG001
 
     def sparse(X, i):  # type: ignore[no-untyped-def]
         result = 0.0
-        for position in range(X.indptr[i], X.indptr[i + 1]):
+        for position in range(np.uint64(X.indptr[i]), np.uint64(X.indptr[i + 1])):
             result += np.float64(X.data[position]) * X.data[position]
         return result
 
@@ -127,23 +134,34 @@ def _compile_add(X, i, factor, out):  # type: ignore[no-untyped-def]  # noqa: AR
             out[j] += factor * X[i, j]
 
     def sparse(X, i, factor, out):  # type: ignore[no-untyped-def]
-        for position in range(X.indptr[i], X.indptr[i + 1]):  # unsigned: needs no test for a negative index
+        for position in range(np.uint64(X.indptr[i]), np.uint64(X.indptr[i + 1])):
             out[np.uint32(X.indices[position])] += factor * X.data[position]
+
+    return dense if isinstance(X, types.Array) else sparse
+
+
+@overload(add_twice, jit_options={"fastmath": FAST_SUMS})
+def _compile_add_twice(X, i, factor, out, ratio, other):  # type: ignore[no-untyped-def]  # noqa: ARG001
+    def dense(X, i, factor, out, ratio, other):  # type: ignore[no-untyped-def]
+        for j in range(X.shape[1]):
+            part = factor * X[i, j]
+            out[j] += part
+            other[j] += ratio * part
+
+    def sparse(X, i, factor, out, ratio, other):  # type: ignore[no-untyped-def]
+        for position in range(np.uint64(X.indptr[i]), np.uint64(X.indptr[i + 1])):
+            j = np.uint32(X.indices[position])
+            part = factor * X.data[position]
+            out[j] += part
+            other[j] += ratio * part
 
     return dense if isinstance(X, types.Array) else sparse
 
 
 @numba.njit(cache=True, fastmath=FAST_SUMS)
 def _dense_add_all(X, factors, out):  # type: ignore[no-untyped-def]
-    n, d = X.shape
-    whole = n - n % 4
-    for i in range(0, whole, 4):  # four rows at a time: a sum is read and written once for them
-        a, b, c, e = factors[i], factors[i + 1], factors[i + 2], factors[i + 3]
-        if a != 0.0 or b != 0.0 or c != 0.0 or e != 0.0:
-            for j in range(d):
-                out[j] += (a * X[i, j] + b * X[i + 1, j]) + (c * X[i + 2, j] + e * X[i + 3, j])
-    for i in range(whole, n):
-        for j in range(d):
+    for i in range(X.shape[0]):  # also where the factor is zero: to find out takes longer
+        for j in range(X.shape[1]):
             out[j] += factors[i] * X[i, j]
 
 
@@ -167,7 +185,7 @@ def _compile_add_squares(X, i, factor, out):  # type: ignore[no-untyped-def]  # 
             out[j] += factor * np.float64(X[i, j]) * X[i, j]
 
     def sparse(X, i, factor, out):  # type: ignore[no-untyped-def]
-        for position in range(X.indptr[i], X.indptr[i + 1]):
+        for position in range(np.uint64(X.indptr[i]), np.uint64(X.indptr[i + 1])):
             out[np.uint32(X.indices[position])] += factor * X.data[position] * X.data[position]
 
     return dense if isinstance(X, types.Array) else sparse

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from atklearn.losses.aggregate import ranked_loss
 from atklearn.losses.compiled import compiled
 from atklearn.losses.individual import Array, IndividualLoss, Kink
-from atklearn.problems import passes
+from atklearn.problems import passes, smoothing
 from atklearn.problems.access import readable
 from atklearn.problems.conditioning import Units, convert, helpful_units
 from atklearn.problems.rows import Curvature, Proof, Reading
@@ -195,7 +195,7 @@ class CompiledPoint:
     def settle(self, losses: _Losses, mu: float, along: Array) -> Reading:
         """Find threshold and densities of some losses; the threshold here is the first guess."""
         reading = Reading(
-            *passes.settle(
+            *smoothing.settle(
                 losses.s, losses.slope, self.centre, self.u, mu, self.here.threshold, self.rows.two_sided, along,
                 losses.r, losses.a,
             )
@@ -285,6 +285,8 @@ class CompiledPoint:
     def _operator(self, picked: Places, h: Array, rank_one: Array | None) -> tuple[Any, Array]:
         """Return the function v -> H v, one pass over the picked rows, and the diagonal of H."""
         rows, X = self.rows, self.rows.readable
+        if 2 * picked.size < rows.n_rows:  # conjugate gradients pass over them many times: worth a copy
+            X, picked = readable(rows.X[picked]), np.arange(picked.size)
         diagonal = np.zeros(rows.n_columns)
         passes.column_squares(X, picked, h, diagonal)
         if rows.ones is not None:
@@ -307,15 +309,15 @@ class CompiledPoint:
         """Return the exact aggregate and a feasible density near r."""
         rows, here, exact, r = self.rows, self.here, self.here, self.here.r.copy()
         a = np.empty(rows.n_rows)
-        along = passes.make_feasible(here.f, here.slope, self.u, balanced, r, a)
+        along = smoothing.make_feasible(here.f, here.slope, self.u, balanced, r, a)
         gradient = rows.pull_back(a)
         if not self.is_fresh:
             exact = self.there = self.there or _Losses(rows.n_rows)
             rows.expand(rows.predict(self.z, exact.f), 0.0, exact.f, exact)
         threshold = self._ranked(exact.s)
-        value, slack = passes.bound_and_slack(exact.s, r, self.u, threshold, rows.two_sided)
+        value, slack = smoothing.bound_and_slack(exact.s, r, self.u, threshold, rows.two_sided)
         if not self.is_fresh:
-            slack += passes.weighted_change(self.u, r, exact.s, here.s)
+            slack += smoothing.weighted_change(self.u, r, exact.s, here.s)
             slack -= float(gradient @ self.z) - along  # a . (X z - f)
         return Proof(value, threshold, slack, gradient, r)
 

@@ -20,6 +20,7 @@ __all__ = ["Units", "convert", "helpful_units"]
 
 # Rows that are looked at: enough to tell sizes.
 _LOOKED_AT = 1000
+_ENTRIES = 8
 # Units are changed if columns differ in size by this factor, or offsets exceed the spread by that.
 _UNEVEN = 1e3
 _FAR = 30.0
@@ -74,9 +75,10 @@ def helpful_units(X: Any, y: Array, *, centred: bool, regression: bool) -> Units
     looked_at = X[rows]
     centre = np.zeros(X.shape[1])
     if sp.issparse(looked_at):  # centring would fill it, and rare entries are not small ones
-        counts = np.maximum(np.bincount(looked_at.indices, minlength=X.shape[1]), 1)
+        counts = np.bincount(looked_at.indices, minlength=X.shape[1])
         squares = np.bincount(looked_at.indices, weights=looked_at.data.astype(float) ** 2, minlength=X.shape[1])
-        sizes = np.sqrt(squares / counts)
+        enough = counts >= min(_ENTRIES, y[rows].size)  # to tell the size of a column
+        sizes = np.sqrt(np.where(enough, squares, 0.0) / np.maximum(counts, 1))
     else:
         looked_at = looked_at.astype(np.float64, copy=False)
         if centred and looked_at.size:

@@ -28,7 +28,7 @@ from atklearn.losses.aggregate import ranked_loss
 from atklearn.losses.individual import Array, Hinge, Kink
 from atklearn.problems.compiled_rows import Places
 from atklearn.problems.gram import Gram
-from atklearn.problems.passes import bound_and_slack
+from atklearn.problems.smoothing import bound_and_slack
 from atklearn.problems.solution import Certificate
 
 __all__ = ["KernelProblem"]

@@ -20,7 +20,7 @@ from numba.extending import overload
 
 from atklearn.losses.compiled import CompiledLoss, expand_one, loss_of, slope_of
 from atklearn.losses.individual import Array, IndividualLoss, Kink
-from atklearn.problems.access import add, dot, fetch, square
+from atklearn.problems.access import add, add_twice, dot, fetch, square
 from atklearn.problems.compiled_rows import Places
 
 __all__ = ["StepRule", "walk"]
@@ -103,9 +103,10 @@ def _walk(X, y, visits, loss, v, lag, state, rule):  # type: ignore[no-untyped-d
                 step = min(eta, fraction / bend) if bend > 0.0 else eta
             change = -step * slope / fraction
             if change != 0.0:
-                add(X, i, change / scale, v)
-                if reach != 0.0:  # without averaging the lag stays out of the way
-                    add(X, i, reach * (change / scale), lag)
+                if reach == 0.0:  # without averaging the lag stays out of the way
+                    add(X, i, change / scale, v)
+                else:
+                    add_twice(X, i, change / scale, v, reach, lag)
                 if has_intercept:
                     b += change
             lam = min(lam + eta * lam_rate * (1.0 / fraction - 1.0), lam_max)
