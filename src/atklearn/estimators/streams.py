@@ -21,7 +21,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from atklearn.losses.aggregate import average_top_k, resolve_k
 from atklearn.losses.individual import Array, IndividualLoss, Task, resolve_individual_loss
 from atklearn.problems.arrays import check_training
-from atklearn.problems.compiled_rows import Places
+from atklearn.problems.picking import Places
 from atklearn.problems.posing import Targets, intercept_kind
 from atklearn.solvers.stochastic.sgd import (
     AVERAGINGS,

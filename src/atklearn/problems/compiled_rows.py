@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
 from atklearn.losses.aggregate import ranked_loss
@@ -19,14 +18,11 @@ from atklearn.losses.individual import Array, IndividualLoss, Kink
 from atklearn.problems import passes, smoothing
 from atklearn.problems.access import readable
 from atklearn.problems.conditioning import Units, convert, helpful_units
+from atklearn.problems.picking import Places, largest_places, sample_runs
 from atklearn.problems.rows import Curvature, Proof, Reading
 
-__all__ = ["CompiledPoint", "CompiledRows", "Places"]
+__all__ = ["CompiledPoint", "CompiledRows"]
 
-Places: TypeAlias = npt.NDArray[np.intp]
-
-# Neighbouring rows drawn together when the Hessian is sampled.
-_RUN = 8
 # Rows scaled at once for the Hessian: few enough for the cache, enough for BLAS.
 _GRAM_BLOCK = 2048
 # Predictions whose losses a loss without compiled code expands at once, so that its temporaries stay in the cache.
@@ -184,7 +180,11 @@ class CompiledPoint:
 
     def refresh(self) -> None:
         """Compute predictions and losses anew from z."""
-        f = self.rows.predict(self.z, self.here.f)
+        f = self.here.f
+        if self.z.any():
+            self.rows.predict(self.z, f)
+        else:  # where cold starts begin: no pass over X
+            f.fill(0.0)
         self.rows.expand(f, 0.0, f, self.here)
         self.is_fresh = True
 
@@ -239,7 +239,7 @@ class CompiledPoint:
         scale = np.ones(picked.size)
         is_sampled = most is not None and picked.size > most
         if most is not None and is_sampled:
-            picked, scale = _sample((picked[:n_tied], picked[n_tied:]), most, seed)
+            picked, scale = sample_runs((picked[:n_tied], picked[n_tied:]), most, seed)
         kept, (h, pulls) = np.empty(picked.size, dtype=np.intp), np.empty((2, picked.size))
         curvatures = rows.curvatures(here.f, picked)
         if cautious and rows.kink is Kink.NONE:
@@ -259,20 +259,27 @@ class CompiledPoint:
 
     def _gram(self, picked: Places, h: Array) -> Array:
         """Return ``sum(h_i x_i x_i^T)`` over the picked rows."""
-        rows = self.rows
+        rows, d = self.rows, self.rows.n_features
+        H = np.zeros((rows.n_columns, rows.n_columns))
         if sp.issparse(rows.X):
-            H = np.zeros((rows.n_columns, rows.n_columns))
-            passes.add_sparse_gram(rows.readable, picked, h, rows.n_features, H)
+            passes.add_sparse_gram(rows.readable, picked, h, d, H)
             return H
-        scaled = np.empty((min(_GRAM_BLOCK, picked.size), rows.n_columns))
-        total = None
-        for begin in range(0, max(picked.size, 1), _GRAM_BLOCK):
+        plain = picked.size == rows.n_rows > _GRAM_BLOCK and rows.X.dtype == H.dtype and h.min() == h.max()
+        scaled, ones = np.empty((min(_GRAM_BLOCK, picked.size), rows.n_columns)), np.ones(_GRAM_BLOCK)
+        for begin in range(0, picked.size, _GRAM_BLOCK):
             part = slice(begin, begin + _GRAM_BLOCK)
-            block = scaled[: picked[part].size]
-            passes.scale_rows(rows.readable, picked[part], h[part], block)
-            product = block.T @ block  # which BLAS takes for what it is, and does half of it
-            total = product if total is None else np.add(total, product, out=total)
-        return np.asarray(total)
+            if plain:  # all rows, all alike: as in ridge regression
+                block = rows.X[part]
+                H[:d, :d] += block.T @ block  # which BLAS takes for what it is, and does half of it
+                H[d:, :d] += ones[: len(block)] @ block
+            else:
+                block = scaled[: picked[part].size]
+                passes.scale_rows(rows.readable, picked[part], h[part], block)
+                H += block.T @ block
+        if plain:
+            H[:d, d:], H[d:, d:] = H[d:, :d].T, picked.size
+            H *= h[0]
+        return H
 
     def _pull_back_some(self, picked: Places, a: Array) -> Array:
         """Return ``X^T a`` over the picked rows."""
@@ -332,10 +339,10 @@ class CompiledPoint:
         """Return the rows with the largest losses."""
         losses = self.rows.kink.loss(self.here.s).copy()
         if beside is None:
-            return CompiledPart(self.rows, _largest(losses, count))
+            return CompiledPart(self.rows, largest_places(losses, count))
         losses[beside.places] = -1.0
         count = min(count, int(np.count_nonzero(losses > above)))
-        places = np.sort(np.concatenate([beside.places, _largest(losses, count)])) if count else beside.places
+        places = np.sort(np.concatenate([beside.places, largest_places(losses, count)])) if count else beside.places
         return CompiledPart(self.rows, places)
 
 
@@ -377,24 +384,3 @@ class CompiledPart:
         out = np.zeros(self.whole.n_rows)
         out[self.places] = density
         return out
-
-
-def _sample(parts: tuple[Places, Places], most: int, seed: int) -> tuple[Places, Array]:
-    """Draw up to ``most`` rows from each part; return them and how many rows each stands for."""
-    rng = np.random.default_rng(seed)
-    picked, scales = [], []
-    for part in parts:
-        sample = part
-        if part.size > most:  # short runs, one from each of as many equal parts: random, yet quick to read
-            runs = most // _RUN
-            starts = ((np.arange(runs) + rng.random(runs)) * ((part.size - _RUN) / runs)).astype(np.intp)
-            sample = part[(starts[:, None] + np.arange(_RUN)).ravel()]
-        picked.append(sample)
-        scales.append(np.full(sample.size, part.size / max(sample.size, 1)))
-    return np.concatenate(picked), np.concatenate(scales)
-
-
-def _largest(losses: Array, count: int) -> Places:
-    """Return the sorted places of the largest losses."""
-    count = min(max(count, 1), losses.size)
-    return np.sort(np.argpartition(losses, losses.size - count)[losses.size - count :])

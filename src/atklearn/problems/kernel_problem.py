@@ -26,8 +26,8 @@ import numpy as np
 
 from atklearn.losses.aggregate import ranked_loss
 from atklearn.losses.individual import Array, Hinge, Kink
-from atklearn.problems.compiled_rows import Places
 from atklearn.problems.gram import Gram
+from atklearn.problems.picking import Places
 from atklearn.problems.smoothing import bound_and_slack
 from atklearn.problems.solution import Certificate
 

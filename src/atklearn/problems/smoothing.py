@@ -201,7 +201,7 @@ def bound_and_slack(s, r, u, lam, two_sided):  # type: ignore[no-untyped-def]
     return lam + above, slack + lam * max(1.0 - mass, 0.0)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
 def make_feasible(f, slope, u, balanced, r, a):  # type: ignore[no-untyped-def]
     """Change the densities ``r`` into feasible ones and fill ``a = u r s'``; return ``a . f``.
 
@@ -209,22 +209,23 @@ def make_feasible(f, slope, u, balanced, r, a):  # type: ignore[no-untyped-def]
     vanishes: they stay feasible, since ``sum(u |r|) <= 1`` may be slack, and the bound needs no guess of where the
     optimal intercept lies.
     """
+    _fill_pulls(u, r, slope, a)
     pull = push = mass = 0.0
     for i in range(r.size):
-        a[i] = u[i] * r[i] * slope[i]
         pull += max(a[i], 0.0)
         push += max(-a[i], 0.0)
     up = min(push / pull, 1.0) if balanced and pull > 0.0 else 1.0
     down = min(pull / push, 1.0) if balanced and push > 0.0 else 1.0
     for i in range(r.size):
-        r[i] *= up if a[i] > 0.0 else down if a[i] < 0.0 else 1.0
+        r[i] *= up if a[i] > 0.0 else (down if a[i] < 0.0 else 1.0)
         mass += u[i] * abs(r[i])
-    mass = max(mass, 1.0)  # feasible beyond rounding
+    if mass > 1.0:  # feasible beyond rounding
+        for i in range(r.size):
+            r[i] /= mass
+    _fill_pulls(u, r, slope, a)
     middle = f[0] if balanced else 0.0  # balanced, a sums to zero, and products with f are taken where they are small
     along = total = 0.0
     for i in range(r.size):
-        r[i] /= mass
-        a[i] = u[i] * r[i] * slope[i]
         along += a[i] * (f[i] - middle)
         total += a[i]
     return along + middle * total

@@ -28,8 +28,9 @@ from atklearn.losses.aggregate import average_top_k
 from atklearn.losses.compiled import compiled
 from atklearn.losses.individual import Array, IndividualLoss, SquaredError, SquaredHinge
 from atklearn.problems.access import readable
-from atklearn.problems.compiled_rows import CompiledRows, Places
+from atklearn.problems.compiled_rows import CompiledRows
 from atklearn.problems.objective import InterceptKind, Problem
+from atklearn.problems.picking import Places
 from atklearn.problems.solution import Certificate, Solution, StopReason
 from atklearn.solvers.exact.newton import Progress
 from atklearn.solvers.stochastic.visits import passes

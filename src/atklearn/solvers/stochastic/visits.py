@@ -19,7 +19,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from atklearn.losses.individual import Array
-from atklearn.problems.compiled_rows import Places
+from atklearn.problems.picking import Places
 
 __all__ = ["MassClock", "passes"]
 

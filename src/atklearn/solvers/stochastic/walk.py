@@ -18,10 +18,10 @@ import numba
 import numpy as np
 from numba.extending import overload
 
-from atklearn.losses.compiled import CompiledLoss, expand_one, loss_of, slope_of
+from atklearn.losses.compiled import CompiledLoss, loss_and_slope
 from atklearn.losses.individual import Array, IndividualLoss, Kink
 from atklearn.problems.access import add, add_twice, dot, fetch, square
-from atklearn.problems.compiled_rows import Places
+from atklearn.problems.picking import Places
 
 __all__ = ["StepRule", "walk"]
 
@@ -144,7 +144,6 @@ def _evaluate(loss, f, y):  # type: ignore[no-untyped-def]
 @overload(_evaluate)
 def _compile_evaluate(loss, f, y):  # type: ignore[no-untyped-def]  # noqa: ARG001
     def evaluate(loss, f, y):  # type: ignore[no-untyped-def]
-        s, slope, _ = expand_one(loss, f, y)
-        return loss_of(loss, s), slope_of(loss, s, slope)
+        return loss_and_slope(loss, f, y)
 
     return evaluate
