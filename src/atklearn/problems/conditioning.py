@@ -68,7 +68,7 @@ def helpful_units(X: Any, y: Array, *, centred: bool, regression: bool) -> Units
     Examples
     --------
     >>> X, y = np.array([[1e9, 1.0], [1e9 + 1.0, 2.0], [1e9 + 2.0, 4.0]]), np.array([1.0, 0.0, 1.0])
-    >>> helpful_units(X, y, centred=True, regression=True).centre[0] - 1e9
+    >>> float(helpful_units(X, y, centred=True, regression=True).centre[0] - 1e9)
     1.0
     """
     rows = slice(None, None, max(1, y.size // _LOOKED_AT))

@@ -26,6 +26,7 @@ were meant to be.
 from __future__ import annotations
 
 import json
+import math
 import os
 import platform
 from collections.abc import Iterable, Iterator
@@ -164,7 +165,12 @@ def certificate(gaps: npt.ArrayLike | None, tol: float) -> Record:
         return {"tol": tol, "gap": None, "n_fits": 0, "n_missed": 0}
     reached = np.asarray(gaps, dtype=np.float64)
     missed = int((reached > tol * (1.0 + _ROUNDING)).sum())
-    return {"tol": tol, "gap": short(reached.max()), "n_fits": int(reached.size), "n_missed": missed}
+    return {"tol": tol, "gap": _rounded_up(float(reached.max())), "n_fits": int(reached.size), "n_missed": missed}
+
+
+def _rounded_up(gap: float) -> float:
+    """Return a relative gap as it is written: a bound stays one, and digits that are rounding errors do not appear."""
+    return short(math.ceil(gap * 1e9 - 1e-3) / 1e9)
 
 
 def short(value: SupportsFloat) -> float:
