@@ -25,6 +25,8 @@ __all__ = ["CompiledPoint", "CompiledRows"]
 
 # Rows scaled at once for the Hessian: few enough for the cache, enough for BLAS.
 _GRAM_BLOCK = 2048
+# From here on, a pass over X costs more than to look whether it is needed.
+_MANY_ROWS = 10_000
 # Predictions whose losses a loss without compiled code expands at once, so that its temporaries stay in the cache.
 _BLOCK = 8192
 
@@ -111,7 +113,9 @@ class CompiledRows:
 
     def blend(self, terms: Sequence[tuple[float, Array]], k: float) -> Array:
         """Return a linear combination of densities, made feasible."""
-        total = np.asarray(sum(factor * density for factor, density in terms))
+        total = terms[0][0] * terms[0][1]
+        for factor, density in terms[1:]:
+            total += factor * density
         out: Array = np.minimum(np.maximum(total, -1.0 if self.two_sided else 0.0), 1.0)
         out /= max(1.0, float(self.mass @ np.abs(out)) / k)
         return out
@@ -181,7 +185,7 @@ class CompiledPoint:
     def refresh(self) -> None:
         """Compute predictions and losses anew from z."""
         f = self.here.f
-        if self.z.any():
+        if self.rows.n_rows < _MANY_ROWS or self.z.any():
             self.rows.predict(self.z, f)
         else:  # where cold starts begin: no pass over X
             f.fill(0.0)
@@ -258,28 +262,34 @@ class CompiledPoint:
         return Curvature(H, None, None, is_sampled, n_tied > 0)
 
     def _gram(self, picked: Places, h: Array) -> Array:
-        """Return ``sum(h_i x_i x_i^T)`` over the picked rows."""
-        rows, d = self.rows, self.rows.n_features
-        H = np.zeros((rows.n_columns, rows.n_columns))
+        """Return ``sum(h_i x_i x_i^T)`` over the picked rows, by products ``B^T B``, which BLAS does half of."""
+        rows = self.rows
         if sp.issparse(rows.X):
-            passes.add_sparse_gram(rows.readable, picked, h, d, H)
+            H = np.zeros((rows.n_columns, rows.n_columns))
+            passes.add_sparse_gram(rows.readable, picked, h, rows.n_features, H)
             return H
-        plain = picked.size == rows.n_rows > _GRAM_BLOCK and rows.X.dtype == H.dtype and h.min() == h.max()
-        scaled, ones = np.empty((min(_GRAM_BLOCK, picked.size), rows.n_columns)), np.ones(_GRAM_BLOCK)
-        for begin in range(0, picked.size, _GRAM_BLOCK):
+        if picked.size == rows.n_rows > _GRAM_BLOCK and rows.X.dtype == h.dtype and h.min() == h.max():
+            return self._plain_gram(float(h[0]))
+        scaled = np.empty((min(_GRAM_BLOCK, picked.size), rows.n_columns))
+        total: Array | None = None
+        for begin in range(0, max(picked.size, 1), _GRAM_BLOCK):
             part = slice(begin, begin + _GRAM_BLOCK)
-            if plain:  # all rows, all alike: as in ridge regression
-                block = rows.X[part]
-                H[:d, :d] += block.T @ block  # which BLAS takes for what it is, and does half of it
-                H[d:, :d] += ones[: len(block)] @ block
-            else:
-                block = scaled[: picked[part].size]
-                passes.scale_rows(rows.readable, picked[part], h[part], block)
-                H += block.T @ block
-        if plain:
-            H[:d, d:], H[d:, d:] = H[d:, :d].T, picked.size
-            H *= h[0]
-        return H
+            block = scaled[: picked.size - begin]
+            passes.scale_rows(rows.readable, picked[part], h[part], block)
+            product = block.T @ block
+            total = product if total is None else np.add(total, product, out=total)
+        return np.asarray(total)
+
+    def _plain_gram(self, weight: float) -> Array:
+        """Return the same where all rows count and are alike, as in ridge regression: without a scaled copy."""
+        rows, d, ones = self.rows, self.rows.n_features, np.ones(_GRAM_BLOCK)
+        H = np.zeros((rows.n_columns, rows.n_columns))
+        for begin in range(0, rows.n_rows, _GRAM_BLOCK):
+            block = rows.X[begin : begin + _GRAM_BLOCK]
+            H[:d, :d] += block.T @ block
+            H[d:, :d] += ones[: len(block)] @ block
+        H[:d, d:], H[d:, d:] = H[d:, :d].T, rows.n_rows
+        return weight * H
 
     def _pull_back_some(self, picked: Places, a: Array) -> Array:
         """Return ``X^T a`` over the picked rows."""

@@ -132,7 +132,9 @@ def _predict(cell: Problem, row: list[Solution], above: list[Solution], Cs: list
 
 def _combine(cell: Problem, terms: list[tuple[float, Solution]]) -> Solution:
     """Return a combination of solutions, the densities made feasible."""
-    coef = np.asarray(sum(factor * solution.coef for factor, solution in terms))
+    coef = terms[0][0] * terms[0][1].coef
+    for factor, solution in terms[1:]:
+        coef = coef + factor * solution.coef
     density = cell.rows.blend([(factor, solution.density) for factor, solution in terms], cell.k)
     smoothing = max(solution.smoothing for factor, solution in terms if factor > 0.0)
     return replace(terms[0][1], coef=coef, density=density, smoothing=smoothing)
