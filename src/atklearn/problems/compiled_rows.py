@@ -89,12 +89,10 @@ class CompiledRows:
     def conditioned(self, *, centred: bool) -> tuple[CompiledRows, Units] | None:
         """Return the same samples in units that harm less by rounding, or None if these are good enough."""
         if centred not in self._conditioned:
-            # what is called sparse but is not can be centred like an array
-            X = self.X.toarray() if sp.issparse(self.X) and 2 * self.X.nnz > self.n_rows * self.n_features else self.X
-            units = helpful_units(X, self.y, centred=centred, regression=self.loss.task == "regression")
+            units = helpful_units(self.X, self.y, centred=centred, regression=self.loss.task == "regression")
             found = None
             if units is not None:
-                X, y = convert(X, self.y, units)
+                X, y = convert(self.X, self.y, units)
                 found = CompiledRows(X, y, self.mass, self.loss, self.ones is not None), units
             self._conditioned[centred] = found
         return self._conditioned[centred]

@@ -72,7 +72,7 @@ def helpful_units(X: Any, y: Array, *, centred: bool, regression: bool) -> Units
     1.0
     """
     rows = slice(None, None, max(1, y.size // _LOOKED_AT))
-    looked_at = X[rows]
+    looked_at = X[rows].toarray() if _is_full(X) else X[rows]
     centre = np.zeros(X.shape[1])
     if sp.issparse(looked_at):  # centring would fill it, and rare entries are not small ones
         counts = np.bincount(looked_at.indices, minlength=X.shape[1])
@@ -83,7 +83,7 @@ def helpful_units(X: Any, y: Array, *, centred: bool, regression: bool) -> Units
         looked_at = looked_at.astype(np.float64, copy=False)
         if centred and looked_at.size:
             middle, spread = looked_at.mean(axis=0), looked_at.std(axis=0)
-            if (np.abs(middle) > _FAR * spread).any():
+            if ((np.abs(middle) > _FAR * spread) & (spread > 0.0)).any():  # a constant column does no harm
                 centre = middle
                 looked_at = looked_at - middle
         sizes = np.sqrt(np.mean(looked_at**2, axis=0))
@@ -104,7 +104,14 @@ def helpful_units(X: Any, y: Array, *, centred: bool, regression: bool) -> Units
 
 def convert(X: Any, y: Array, units: Units) -> tuple[Any, Array]:
     """Return features and targets in other units."""
+    if _is_full(X):
+        X = X.toarray()
     if sp.issparse(X):
         data = X.data / units.scale[X.indices]
         return type(X)((data, X.indices, X.indptr), shape=X.shape), y - units.shift
     return (X.astype(np.float64) - units.centre) / units.scale, y - units.shift
+
+
+def _is_full(X: Any) -> bool:
+    """Say whether a matrix is called sparse but is not: it can be centred like an array."""
+    return bool(sp.issparse(X) and 2 * X.nnz > X.shape[0] * X.shape[1])
