@@ -267,3 +267,21 @@ def test_a_cautious_curvature_promises_no_negative_loss(stand):
         u, r = stand.mass / k, np.abs(read_density(point))
         added = stand.design.T @ ((u * r * (floor - bend))[:, None] * stand.design)
         np.testing.assert_allclose(cautious - plain, added, rtol=1e-7, atol=1e-9 * np.abs(cautious).max())
+
+
+def test_a_proof_takes_tangents_where_the_densities_were_found_and_the_value_where_z_is(stand):
+    """With z moved by hand, predictions are off by a known amount, as rounding puts them off by an unknown one."""
+    for share in SHARES:
+        k = share * stand.rows.total
+        point = stand.rows.at(stand.coefficients(), k)
+        ray = point.towards(stand.coefficients())
+        ray.at(1.0, 0.5)
+        ray.land()
+        s, slope, _ = stand.expand(point.z)
+        change = 0.3 * stand.coefficients()
+        point.z = point.z + change
+        proof = point.prove(balanced=False)
+        assert proof.value == pytest.approx(average_of_top(stand.losses(point.z), stand.mass, k), rel=1e-9)
+        q = stand.mass / k * proof.density
+        tangents = q @ s + (q * slope) @ (stand.design @ change)
+        assert proof.value - proof.slack == pytest.approx(tangents, rel=1e-8, abs=1e-9)
