@@ -285,3 +285,18 @@ def test_a_proof_takes_tangents_where_the_densities_were_found_and_the_value_whe
         q = stand.mass / k * proof.density
         tangents = q @ s + (q * slope) @ (stand.design @ change)
         assert proof.value - proof.slack == pytest.approx(tangents, rel=1e-8, abs=1e-9)
+
+
+@pytest.mark.parametrize("ones", [False, True])
+@pytest.mark.parametrize("share", [1.0, 0.5])
+def test_a_hessian_of_many_blocks_is_the_sum_of_its_rows(ones, share):
+    """More rows than one block, all alike (as in ridge regression) or not."""
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((5000, 3)), rng.standard_normal(5000)
+    z = rng.standard_normal(3 + ones)
+    matrices = []
+    for kind in (PlainRows, CompiledRows):
+        point = kind(X, y, np.ones(5000), SquaredError(), ones).at(z, share * 5000)
+        point.smooth(0.5)
+        matrices.append(point.curvature(0.5, form=True).matrix)
+    np.testing.assert_allclose(*matrices, rtol=1e-9, atol=1e-12)
