@@ -12,10 +12,12 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.linalg.lapack import dtrttf
 
 from atklearn.losses.individual import Array, IndividualLoss, Kink
 from atklearn.problems.conditioning import Units, convert, helpful_units
-from atklearn.problems.rows import Curvature, Part, Proof, Reading, Rows
+from atklearn.problems.packed import PackedSymmetric
+from atklearn.problems.rows import Curvature, Form, Part, Proof, Reading, Rows
 
 
 class PlainRows:
@@ -29,6 +31,7 @@ class PlainRows:
         self.n_rows, self.n_columns = self.design.shape
         self.ones = self.n_columns - 1 if intercept else None
         self.total = float(mass.sum())
+        self.is_dense = True
 
     def at(self, z: Array, k: float, density: Array | None = None) -> PlainPoint:
         """Return the point at z. Everyone alike means the densities of sum k, or none where there are two sides."""
@@ -66,6 +69,10 @@ class PlainRows:
 
     def mean_square(self) -> float:
         return float(self.mass @ np.sum(self.design**2, axis=1)) / self.total
+
+    def ascent(self, k: float, C: float, density: Array | None = None, *, balanced: bool) -> PlainAscent | None:
+        """Start a coordinate ascent if the smooth part of the loss is a line."""
+        return None if self.kink is Kink.NONE else PlainAscent(self, k, C, density, balanced)
 
     def holds(self, density: Any) -> bool:
         return np.shape(density) == (self.n_rows,)
@@ -178,7 +185,7 @@ class PlainPoint:
         self,
         mu: float,
         *,
-        form: bool,
+        form: Form,
         cautious: bool = False,
         most: int | None = None,  # noqa: ARG002
         seed: int = 0,  # noqa: ARG002
@@ -200,9 +207,13 @@ class PlainPoint:
         if self.threshold > 0.0 and tied.any():
             g = X.T @ (tied * self.u * np.sign(self.r) * self.slope)
             H -= np.outer(g, g) / (mu * self.u[tied].sum())
-        if form:
-            return Curvature(H, None, None, False, bool(tied.any()))
-        return Curvature(None, lambda v: H @ v, np.diag(H).copy(), False, bool(tied.any()))
+        if form == "matrix":
+            return Curvature(H, None, None, None, False, bool(tied.any()))
+        if form == "packed":
+            packed = PackedSymmetric(len(H))
+            packed.numbers = dtrttf(H, uplo="L")[0]
+            return Curvature(None, packed, None, None, False, bool(tied.any()))
+        return Curvature(None, None, lambda v: H @ v, np.diag(H).copy(), False, bool(tied.any()))
 
     def prove(self, *, balanced: bool) -> Proof:
         """Return AT_k by sorting, and densities near r: less on the heavier side, less of all if they are too many.
@@ -253,6 +264,52 @@ class PlainRay:
 
     def land(self) -> None:
         vars(self.point).update(vars(self.there))
+
+
+class PlainAscent:
+    """Coordinate ascent on ``sum(u r s_0) - sum(give (X^T (u r s'))^2) / 2``; ``z = -give X^T (u r s')`` all along.
+
+    A free intercept gives way a little within a sweep and is the multiplier of ``sum(u r s') = 0`` between two. It
+    starts from the given densities, or from everyone's, in the amount that is best for the dual.
+    """
+
+    def __init__(self, rows: PlainRows, k: float, C: float, density: Array | None, balanced: bool) -> None:
+        self.rows, self.balanced, self.random = rows, balanced, np.random.default_rng(0)
+        start = rows.at(np.zeros(rows.n_columns), k)
+        self.u, self.s, self.slope = rows.mass / k, start.s, start.slope
+        self.low = -1.0 if rows.kink.is_two_sided else 0.0
+        self.give = np.full(rows.n_columns, C)
+        if balanced:
+            self.give[-1] = 2.0 * C * np.sum(rows.design[:, :-1] ** 2, axis=1).mean() / rows.n_rows
+        middle = float(np.median(self.s)) if rows.kink.is_two_sided and balanced else 0.0
+        if density is None:
+            density = np.sign(self.s - middle) if rows.kink.is_two_sided else np.ones(rows.n_rows)
+        here = PlainPoint(rows, np.zeros(rows.n_columns), k, density)
+        density = here.prove(balanced=balanced).density
+        pull = rows.design.T @ (self.u * density * self.slope)
+        value, steepness = (self.u * density) @ self.s, pull @ (self.give * pull)
+        self.density = density * min(max(value, 0.0) / steepness, 1.0 / np.abs(density).max())
+        self.multiplier = middle
+
+    @property
+    def z(self) -> Array:
+        """The coefficients; a free intercept is its multiplier, less what it has given way since."""
+        z = -self.give * (self.rows.design.T @ (self.u * self.density * self.slope))
+        return z if not self.balanced else np.append(z[:-1], z[-1] + self.multiplier)
+
+    def sweep(self) -> float:
+        """Maximise over each density."""
+        for i in self.random.permutation(self.rows.n_rows):
+            x = self.rows.design[i]
+            value = self.s[i] + self.slope[i] * (x @ self.z)
+            curvature = self.u[i] * self.slope[i] ** 2 * (self.give @ x**2)
+            changed = self.density.copy()
+            changed[i] = np.clip(self.density[i] + value / curvature, self.low, 1.0)
+            self.density = changed
+        if self.balanced:
+            # z holds multiplier - give * sum(a); that becomes the multiplier, and gives way anew
+            self.multiplier = float(self.z[-1])
+        return float(self.u @ np.abs(self.density))
 
 
 class PlainPart:

@@ -128,7 +128,7 @@ def test_the_curvature_is_the_derivative_of_the_gradient_away_from_corners(stand
         corners = [(read_density(at) <= 0, np.abs(read_density(at)) >= 1, stand.expand(at.z)[2] > 0) for at in sides]
         if np.array_equal(*corners):
             seen += 1
-            H = point.curvature(mu, form=True).matrix
+            H = point.curvature(mu, form="matrix").matrix
             np.testing.assert_allclose(
                 H @ h, (sides[0].gradient() - sides[1].gradient()) / 2, rtol=1e-5, atol=1e-5 * np.linalg.norm(h)
             )
@@ -144,7 +144,7 @@ def test_the_curvature_is_a_sum_over_rows_less_what_the_threshold_gives_way(stan
         if reading.threshold > 0.0 and tied.any():
             g = stand.design.T @ (tied * u * np.sign(r) * slope)
             H -= np.outer(g, g) / (mu * u[tied].sum())
-        curvature = point.curvature(mu, form=True)
+        curvature = point.curvature(mu, form="matrix")
         assert curvature.has_ties == tied.any()
         assert not curvature.is_sampled
         np.testing.assert_allclose(curvature.matrix, H, rtol=1e-8, atol=1e-9 / mu)
@@ -153,7 +153,7 @@ def test_the_curvature_is_a_sum_over_rows_less_what_the_threshold_gives_way(stan
 
 def test_product_and_diagonal_are_those_of_the_matrix(stand):
     for z, _, mu, _, point, _ in stand.points():
-        H, unformed = point.curvature(mu, form=True).matrix, point.curvature(mu, form=False)
+        H, unformed = point.curvature(mu, form="matrix").matrix, point.curvature(mu, form="product")
         assert unformed.matrix is None
         v = stand.rng.standard_normal(z.size)
         np.testing.assert_allclose(unformed.product(v), H @ v, rtol=1e-9, atol=1e-9 / mu)
@@ -167,12 +167,12 @@ def test_a_sampled_curvature_is_told_stays_convex_and_is_right_on_average(kind, 
     z, k, mu, most = stand.coefficients(), 0.6 * stand.rows.total, 2.0, 160
     point = stand.rows.at(z, k)
     point.smooth(mu)
-    full, one = point.curvature(mu, form=True).matrix, point.curvature(mu, form=True, most=most, seed=1)
+    full, one = point.curvature(mu, form="matrix").matrix, point.curvature(mu, form="matrix", most=most, seed=1)
     assert one.is_sampled == (kind != "plain")
     v = stand.coefficients()
-    product = point.curvature(mu, form=False, most=most, seed=1).product
+    product = point.curvature(mu, form="product", most=most, seed=1).product
     np.testing.assert_allclose(product(v), one.matrix @ v, rtol=1e-9, atol=1e-12)
-    drawn = [point.curvature(mu, form=True, most=most, seed=seed).matrix for seed in range(60)]
+    drawn = [point.curvature(mu, form="matrix", most=most, seed=seed).matrix for seed in range(60)]
     assert min(np.linalg.eigvalsh(H).min() for H in drawn) >= -1e-10
     np.testing.assert_allclose(np.mean(drawn, axis=0), full, atol=0.05 * np.abs(full).max())
 
@@ -204,7 +204,7 @@ def test_landing_moves_the_point_to_the_last_look(stand):
         assert_same_reading(other.smooth(mu), looked)
         np.testing.assert_allclose(point.z, z + 0.4 * direction, rtol=1e-14)
         np.testing.assert_allclose(point.gradient(), other.gradient(), rtol=1e-9, atol=1e-11)
-        curvatures = [at.curvature(mu, form=True).matrix for at in (point, other)]
+        curvatures = [at.curvature(mu, form="matrix").matrix for at in (point, other)]
         np.testing.assert_allclose(*curvatures, rtol=1e-8, atol=1e-9 / mu)
         assert_same_reading(point.smooth(mu), looked)
 

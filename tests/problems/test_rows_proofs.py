@@ -257,7 +257,7 @@ def test_a_proof_at_predictions_that_have_drifted_bounds_every_objective(stand):
 def test_a_cautious_curvature_promises_no_negative_loss(stand):
     """Down to the minimum of its parabola, a loss without a kink loses at most itself; elsewhere nothing changes."""
     for _, k, mu, _, point, _ in stand.points():
-        plain, cautious = (point.curvature(mu, form=True, cautious=flag).matrix for flag in (False, True))
+        plain, cautious = (point.curvature(mu, form="matrix", cautious=flag).matrix for flag in (False, True))
         if stand.loss.kink != Kink.NONE:
             np.testing.assert_array_equal(cautious, plain)
             continue
@@ -298,5 +298,5 @@ def test_a_hessian_of_many_blocks_is_the_sum_of_its_rows(ones, share):
     for kind in (PlainRows, CompiledRows):
         point = kind(X, y, np.ones(5000), SquaredError(), ones).at(z, share * 5000)
         point.smooth(0.5)
-        matrices.append(point.curvature(0.5, form=True).matrix)
+        matrices.append(point.curvature(0.5, form="matrix").matrix)
     np.testing.assert_allclose(*matrices, rtol=1e-9, atol=1e-12)

@@ -17,18 +17,25 @@ from atklearn.losses.compiled import compiled
 from atklearn.losses.individual import Array, IndividualLoss, Kink
 from atklearn.problems import passes, smoothing
 from atklearn.problems.access import readable
+from atklearn.problems.ascent import CompiledAscent
 from atklearn.problems.conditioning import Units, convert, helpful_units
+from atklearn.problems.packed import PackedSymmetric
 from atklearn.problems.picking import Places, largest_places, sample_runs
-from atklearn.problems.rows import Curvature, Proof, Reading
+from atklearn.problems.rotation import Rotation, rotate
+from atklearn.problems.rows import Curvature, Form, Proof, Reading
 
 __all__ = ["CompiledPoint", "CompiledRows"]
 
 # Rows scaled at once for the Hessian: few enough for the cache, enough for BLAS.
 _GRAM_BLOCK = 2048
+_SMALL_BLOCK = 256
 # From here on, a pass over X costs more than to look whether it is needed.
 _MANY_ROWS = 10_000
 # Predictions whose losses a loss without compiled code expands at once, so that its temporaries stay in the cache.
 _BLOCK = 8192
+# With so many columns, and so many for each row, the rows are rotated into fewer.
+_MANY_COLUMNS = 100
+_WIDE = 2.5
 
 
 class CompiledRows:
@@ -47,7 +54,15 @@ class CompiledRows:
         Whether there is a column of ones, which is never stored; it is the last.
     """
 
-    def __init__(self, X: Any, y: Array, mass: Array, loss: IndividualLoss, intercept: bool) -> None:
+    def __init__(
+        self,
+        X: Any,
+        y: Array,
+        mass: Array,
+        loss: IndividualLoss,
+        intercept: bool,
+        rotations: dict[bool, Rotation | None] | None = None,
+    ) -> None:
         self.X = X.astype(np.float64, copy=False) if sp.issparse(X) else X
         self.y = y
         self.mass = mass
@@ -62,7 +77,9 @@ class CompiledRows:
         self.two_sided = self.kink.is_two_sided
         self.readable = readable(self.X)
         self.compiled_loss = compiled(loss)
-        self._conditioned: dict[bool, tuple[CompiledRows, Units] | None] = {}
+        self.is_dense = not sp.issparse(X)
+        self._conditioned: dict[bool, tuple[CompiledRows, Units | Rotation] | None] = {}
+        self._rotations = {} if rotations is None else rotations  # shared by all rows of the same X
 
     @cached_property
     def loss_at_zero(self) -> float:
@@ -86,24 +103,54 @@ class CompiledRows:
         places = (np.arange(count) + np.random.default_rng(0).random(count)) * (self.n_rows / count)
         return self.take(places.astype(np.intp))
 
-    def conditioned(self, *, centred: bool) -> tuple[CompiledRows, Units] | None:
-        """Return the same samples in units that harm less by rounding, or None if these are good enough."""
+    def conditioned(self, *, centred: bool) -> tuple[CompiledRows, Units | Rotation] | None:
+        """Return the same samples in better coordinates, or None if these are good enough."""
         if centred not in self._conditioned:
+            units: Units | Rotation | None
             units = helpful_units(self.X, self.y, centred=centred, regression=self.loss.task == "regression")
-            found = None
-            if units is not None:
-                X, y = convert(self.X, self.y, units)
-                found = CompiledRows(X, y, self.mass, self.loss, self.ones is not None), units
+            found: tuple[CompiledRows, Units | Rotation] | None = None
+            rotation = self._rotation(units, centred)
+            if rotation is not None:
+                units = rotation.shifted(0.0 if units is None else units.shift)
+                found = self._like(rotation.factor, self.y - units.shift, self.loss), units
+            elif units is not None:
+                found = self._like(*convert(self.X, self.y, units), self.loss), units
             self._conditioned[centred] = found
         return self._conditioned[centred]
 
+    def _rotation(self, units: Units | None, centred: bool) -> Rotation | None:
+        """Return the rotation into fewer columns, where that pays."""
+        if not (self.is_dense and self.n_features >= max(_MANY_COLUMNS, _WIDE * self.n_rows)):
+            return None
+        if centred not in self._rotations:
+            self._rotations[centred] = rotate(self.X, np.zeros(self.n_features) if units is None else units.centre)
+        return self._rotations[centred]
+
     def paying(self, loss: IndividualLoss) -> CompiledRows:
         """Return the same samples with another loss."""
-        return CompiledRows(self.X, self.y, self.mass, loss, self.ones is not None)
+        return self._like(self.X, self.y, loss, self._rotations)
+
+    def aiming_at(self, y: Array) -> CompiledRows:
+        """Return the same samples with other targets."""
+        return self._like(self.X, y, self.loss, self._rotations)
+
+    def _like(
+        self, X: Any, y: Array, loss: IndividualLoss, rotations: dict[bool, Rotation | None] | None = None
+    ) -> CompiledRows:
+        return CompiledRows(X, y, self.mass, loss, self.ones is not None, rotations)
 
     def mean_square(self) -> float:
         """Return the mean of ``|x|^2`` over the mass."""
         return float(passes.weighted_squares(self.readable, self.mass)) / self.total + (self.ones is not None)
+
+    def ascent(self, k: float, C: float, density: Array | None = None, *, balanced: bool) -> CompiledAscent | None:
+        """Start a coordinate ascent on the dual, where there are losses and rows for it."""
+        if self.kink is Kink.NONE or self.compiled_loss is None or not self.is_dense:
+            return None
+        start = self.at(np.zeros(self.n_columns), k).here
+        return CompiledAscent(
+            self.X, start.s, start.slope, self.mass / k, C, self.ones is not None, balanced, self.two_sided, density
+        )
 
     def holds(self, density: Array) -> bool:
         """Say whether densities are of as many rows."""
@@ -124,7 +171,7 @@ class CompiledRows:
 
     def split(self, z: Array) -> tuple[Array, float]:
         """Return the weights of the features and the intercept."""
-        return z[: self.n_features], 0.0 if self.ones is None else float(z[self.ones])
+        return (z, 0.0) if self.ones is None else (z[:-1], float(z[-1]))
 
     def join(self, weights: Array, intercept: float) -> Array:
         """Return z from the weights of the features and the intercept."""
@@ -233,7 +280,7 @@ class CompiledPoint:
         return self.rows.pull_back(self.here.a)
 
     def curvature(
-        self, mu: float, *, form: bool, cautious: bool = False, most: int | None = None, seed: int = 0
+        self, mu: float, *, form: Form, cautious: bool = False, most: int | None = None, seed: int = 0
     ) -> Curvature:
         """Return the generalised Hessian of the smoothed loss."""
         rows, here = self.rows, self.here
@@ -251,13 +298,15 @@ class CompiledPoint:
         )  # fmt: skip
         picked, h, pulls = kept[:count], h[:count], pulls[:count]
         rank_one = self._pull_back_some(picked, pulls) if here.moving > 0.0 else None
-        if not form:
+        if form == "product":
             product, diagonal = self._operator(picked, h, rank_one)
-            return Curvature(None, product, diagonal, is_sampled, n_tied > 0)
+            return Curvature(None, None, product, diagonal, is_sampled, n_tied > 0)
+        if form == "packed":
+            return Curvature(None, self._packed_gram(picked, h, rank_one), None, None, is_sampled, n_tied > 0)
         H = self._gram(picked, h)
         if rank_one is not None:
             passes.subtract_rank_one(rank_one, H)
-        return Curvature(H, None, None, is_sampled, n_tied > 0)
+        return Curvature(H, None, None, None, is_sampled, n_tied > 0)
 
     def _gram(self, picked: Places, h: Array) -> Array:
         """Return ``sum(h_i x_i x_i^T)`` over the picked rows, by products ``B^T B``, which BLAS does half of."""
@@ -277,6 +326,21 @@ class CompiledPoint:
             product = block.T @ block
             total = product if total is None else np.add(total, product, out=total)
         return np.asarray(total)
+
+    def _packed_gram(self, picked: Places, h: Array, rank_one: Array | None) -> PackedSymmetric:
+        """Return the same packed, less the rank-one term."""
+        rows = self.rows
+        total = PackedSymmetric(rows.n_columns)
+        size = min(max(picked.size // 8, _SMALL_BLOCK), _GRAM_BLOCK)  # a copy of this many rows is small against X
+        scaled = np.empty((min(size, picked.size), rows.n_columns))
+        for begin in range(0, picked.size, size):
+            part = slice(begin, begin + size)
+            block = scaled[: picked.size - begin]
+            passes.scale_rows(rows.readable, picked[part], h[part], block)
+            total.add_gram(block)
+        if rank_one is not None:
+            total.add_gram(rank_one[None, :], -1.0)
+        return total
 
     def _plain_gram(self, weight: float) -> Array:
         """Return the same where all rows count and are alike, as in ridge regression: without a scaled copy."""

@@ -9,7 +9,7 @@ shifting move the intercept, so they need one that is not penalised.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,8 +18,10 @@ from atklearn.losses.individual import Array
 
 __all__ = ["Units", "convert", "helpful_units"]
 
-# Rows that are looked at: enough to tell sizes.
+# Rows that are looked at, fewer if there are many columns: enough to tell sizes.
 _LOOKED_AT = 1000
+_FEWEST = 50
+_NUMBERS = 200_000
 _ENTRIES = 8
 # Units are changed if columns differ in size by this factor, or offsets exceed the spread by that.
 _UNEVEN = 1e3
@@ -39,6 +41,7 @@ class Units:
     scale: Array
     centre: Array
     shift: float
+    is_exact: ClassVar[bool] = True
 
     def inward(self, weights: Array, intercept: float) -> tuple[Array, float]:
         """Return weights and intercept in these units, for given ones in the user's."""
@@ -71,7 +74,8 @@ def helpful_units(X: Any, y: Array, *, centred: bool, regression: bool) -> Units
     >>> float(helpful_units(X, y, centred=True, regression=True).centre[0] - 1e9)
     1.0
     """
-    rows = slice(None, None, max(1, y.size // _LOOKED_AT))
+    count = min(_LOOKED_AT, max(_FEWEST, _NUMBERS // max(X.shape[1], 1)))
+    rows = slice(None, None, max(1, y.size // count))
     looked_at = X[rows].toarray() if _is_full(X) else X[rows]
     centre = np.zeros(X.shape[1])
     if sp.issparse(looked_at):  # centring would fill it, and rare entries are not small ones

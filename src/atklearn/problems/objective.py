@@ -24,8 +24,7 @@ import numpy as np
 
 from atklearn.losses.aggregate import resolve_k
 from atklearn.losses.individual import Array, IndividualLoss
-from atklearn.problems.conditioning import Units
-from atklearn.problems.rows import Density, Point, Proof, Rows
+from atklearn.problems.rows import Coordinates, Density, Point, Proof, Rows
 from atklearn.problems.solution import Certificate, Solution
 
 __all__ = ["InterceptKind", "Problem", "paper_C"]
@@ -63,7 +62,7 @@ class Problem:
         Amount of mass in the top, ``0 < k <= rows.total``.
     C : float
     intercept : {"free", "penalized", "none"}
-    units : Units, default=None
+    units : Coordinates, default=None
         Of the rows, if they are not the user's: the penalty is that of the weights in the user's units.
 
     Attributes
@@ -74,7 +73,9 @@ class Problem:
         The penalty is ``sum(ridge * z**2) / 2``.
     """
 
-    def __init__(self, rows: Rows, k: float, C: float, intercept: InterceptKind, units: Units | None = None) -> None:
+    def __init__(
+        self, rows: Rows, k: float, C: float, intercept: InterceptKind, units: Coordinates | None = None
+    ) -> None:
         self.rows = rows
         self.units = units
         self.k = k
@@ -102,9 +103,14 @@ class Problem:
         return np.divide(1.0, self.ridge, out=np.zeros_like(self.ridge), where=self.ridge > 0.0)
 
     def conditioned(self) -> Problem | None:
-        """Return the same problem in units that harm less by rounding, or None if its own are good enough."""
+        """Return the same problem in better coordinates, or None if its own are good enough."""
         found = self.rows.conditioned(centred=self.free is not None) if self.units is None else None
         return None if found is None else Problem(found[0], self.k, self.C, self.intercept, found[1])
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether what is certified in the coordinates of the rows holds in the user's to the last digits."""
+        return self.units is None or self.units.is_exact
 
     def inward(self, coef: Array) -> Array:
         """Return coefficients in the units of the rows, for given ones in the user's."""

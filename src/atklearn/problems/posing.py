@@ -170,7 +170,8 @@ class Posing:
             X, values, mass = X[kept], np.ascontiguousarray(values[:, kept]), mass[kept]
         has_ones = self.intercept != "none"
         amount = resolve_k(k, float(mass.sum()))
-        rows = [CompiledRows(X, target, mass, self.loss, has_ones) for target in values]
+        first = CompiledRows(X, values[0], mass, self.loss, has_ones)
+        rows = [first, *(first.aiming_at(target) for target in values[1:])]
         return Posed(targets, [Problem(each, amount, float(C), self.intercept) for each in rows])
 
 

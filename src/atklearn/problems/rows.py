@@ -13,15 +13,18 @@ the sample weights ``q = u r``; ``mu`` the smoothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from atklearn.losses.individual import Array, IndividualLoss
-from atklearn.problems.conditioning import Units
+from atklearn.problems.packed import PackedSymmetric
 
-__all__ = ["Curvature", "Density", "Part", "Point", "Proof", "Ray", "Reading", "Rows"]
+__all__ = ["Ascent", "Coordinates", "Curvature", "Density", "Form", "Part", "Point", "Proof", "Ray", "Reading", "Rows"]
 
 Density: TypeAlias = Any
 """One number in [0, 1] per sample, in [-1, 1] for two-sided losses, held as the rows like it."""
+
+
+Form: TypeAlias = Literal["matrix", "packed", "product"]
 
 
 class Reading(NamedTuple):
@@ -68,15 +71,34 @@ class Proof(NamedTuple):
 class Curvature(NamedTuple):
     """The generalised Hessian of the smoothed loss, without the penalty.
 
-    ``matrix`` is set if it was asked for, else ``product`` (v -> H v) and ``diagonal``. ``is_sampled`` says that only
-    some rows went in, ``has_ties`` that there are samples between the bounds of their density.
+    ``matrix`` or ``packed`` is set if it was asked for, else ``product`` (v -> H v) and ``diagonal``. ``is_sampled``
+    says that only some rows went in, ``has_ties`` that there are samples between the bounds of their density.
     """
 
     matrix: Array | None
+    packed: PackedSymmetric | None
     product: Callable[[Array], Array] | None
     diagonal: Array | None
     is_sampled: bool
     has_ties: bool
+
+
+class Coordinates(Protocol):
+    """Other coordinates of the weights than the user's; the penalty is ``sum((w / scale)^2) / (2 C)`` in them."""
+
+    @property
+    def scale(self) -> Array:
+        """One number per column."""
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether what is certified in these coordinates holds in the user's to the last digits."""
+
+    def inward(self, weights: Array, intercept: float) -> tuple[Array, float]:
+        """Return weights and intercept in these coordinates, for given ones in the user's."""
+
+    def outward(self, weights: Array, intercept: float) -> tuple[Array, float]:
+        """Return weights and intercept in the user's coordinates, for given ones in these."""
 
 
 class Ray(Protocol):
@@ -116,9 +138,9 @@ class Point(Protocol):
         """Return ``X^T (u r s')``."""
 
     def curvature(
-        self, mu: float, *, form: bool, cautious: bool = False, most: int | None = None, seed: int = 0
+        self, mu: float, *, form: Form, cautious: bool = False, most: int | None = None, seed: int = 0
     ) -> Curvature:
-        """Return ``X^T diag(h) X - g g^T / (mu m)``, formed or as a product.
+        """Return ``X^T diag(h) X - g g^T / (mu m)``, as a matrix, packed into half of one, or as a product.
 
         ``h = u |r| s'' + [i in T] u s'^2 / mu``, ``g = sum over T of u sign(r) s' x``, ``m = sum over T of u``, where
         T are the samples strictly between the bounds of their density; the rank-one term, present while the threshold
@@ -131,6 +153,25 @@ class Point(Protocol):
 
     def largest(self, count: int, *, beside: Any = None, above: float = 0.0) -> Part:
         """Return the rows with the largest losses; ``beside`` those of a part, only such as are ``above`` a value."""
+
+
+class Ascent(Protocol):
+    """Coordinate ascent on the dual of a loss with a kink, whose smooth part is a line: ``s = s_0 + s' f``.
+
+    The dual is ``sum(u r s_0) - sum(give (X^T (u r s'))^2) / 2``, ``give`` being one over the ridge, and
+    ``z = -give X^T (u r s')`` all along; the bound on the sum of the densities is left out.
+    """
+
+    @property
+    def z(self) -> Array:
+        """The coefficients of these densities."""
+
+    @property
+    def density(self) -> Density:
+        """Where it has got to."""
+
+    def sweep(self) -> float:
+        """Maximise over the density of each row once, in random order; return ``sum(u |r|)``."""
 
 
 class Part(Protocol):
@@ -151,6 +192,8 @@ class Rows(Protocol):
     """The samples: X, with a column of ones if there is an intercept, targets and mass, and the loss they pay."""
 
     loss: IndividualLoss
+    is_dense: bool
+    """Whether products of matrices are the quick way to compute with X."""
     n_rows: int
     n_columns: int
     total: float
@@ -168,14 +211,21 @@ class Rows(Protocol):
     def sample(self, count: int) -> Rows:
         """Return a random part of the rows, the same every time."""
 
-    def conditioned(self, *, centred: bool) -> tuple[Rows, Units] | None:
-        """Return the same samples in units that harm less by rounding, or None if these are good enough."""
+    def conditioned(self, *, centred: bool) -> tuple[Rows, Coordinates] | None:
+        """Return the same samples in coordinates that are quicker or harm less by rounding, or None."""
 
     def paying(self, loss: IndividualLoss) -> Rows:
         """Return the same samples with another loss."""
 
     def mean_square(self) -> float:
         """Return the mean of ``|x|^2`` over the mass, the column of ones included."""
+
+    def ascent(self, k: float, C: float, density: Density | None = None, *, balanced: bool) -> Ascent | None:
+        """Start a coordinate ascent on the dual, the ridge being 1 / C, where there are losses and rows for it.
+
+        If ``balanced``, the column of ones has no ridge: its coefficient follows the derivative along it, which
+        vanishes in the end.
+        """
 
     def holds(self, density: Density) -> bool:
         """Say whether densities are of as many rows."""

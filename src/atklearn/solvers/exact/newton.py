@@ -26,10 +26,7 @@ __all__ = ["Progress", "ProximalNewton"]
 # Called after every move with the Newton steps so far, the objective and the gap; a true answer stops the solver.
 Progress: TypeAlias = Callable[[int, float, float], bool | None]
 
-_SHRINK = 0.2  # of mu after a quick inner solve
-_GROW = 5.0  # of mu after a slow one
-_QUICK = 6  # Newton steps
-_SLOW = 12
+_GROW = 5.0  # of mu after a slow inner solve
 _MAX_TRIALS = 30  # of the line search
 _DAMPING = (1e-13, 1e-3)  # least and most, of the pivot of an unpenalised coordinate
 _BALANCED = 1e-14  # of the objective: an imbalance that is rounding
@@ -40,6 +37,9 @@ _PATIENCE = 20  # moves that change nothing before giving up
 
 class ProximalNewton:
     """One solve of one problem; :meth:`run` is the algorithm, the other methods are its moves."""
+
+    shrink = 0.2  # of mu after a quick inner solve
+    quick, slow = 6, 12  # steps of an inner solve
 
     def __init__(self, problem: Problem, start: Array, density: Density | None, smoothing: float | None) -> None:
         self.problem = problem
@@ -80,9 +80,9 @@ class ProximalNewton:
                     self._smooth()
             elif stationarity <= max(0.3 * slack, 0.1 * target):
                 stalls = stalls + 1 if inner == 0 else 0
-                self._recentre(_SHRINK if inner <= _QUICK else 1.0)
+                self._recentre(self.shrink if inner <= self.quick else 1.0)
                 inner = 0
-            elif inner >= _SLOW:
+            elif inner >= self.slow:
                 self.mu *= _GROW
                 self._smooth()
                 inner = 0

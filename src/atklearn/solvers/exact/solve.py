@@ -15,7 +15,9 @@ from atklearn.losses.individual import Array
 from atklearn.problems.objective import Problem
 from atklearn.problems.rows import Density
 from atklearn.problems.solution import Solution, StopReason
+from atklearn.solvers.exact.dual import climb
 from atklearn.solvers.exact.newton import Progress, ProximalNewton
+from atklearn.solvers.exact.quasi_newton import ProximalQuasiNewton
 
 __all__ = ["solve_linear", "thin"]
 
@@ -25,6 +27,11 @@ _THINNING = 20
 # A working set pays if there are this many rows and the top k is at most this part of them.
 _MANY = 5000
 _SMALL_TOP = 0.2
+# From this many columns on, a quasi-Newton step is cheaper than Newton's by more than it is worse; so many, or one for
+# every two columns, cost as much as some fifteen of Newton's.
+_MANY_COLUMNS = 600
+_SOME_COLUMNS = 150  # if there are few rows
+_QUASI_STEPS = 200
 # A warm start takes the last smoothing of its predecessor times this: wide enough to move, narrow enough to gain.
 _RELAX = 25.0
 
@@ -61,7 +68,10 @@ def solve_linear(
     """
     conditioned = problem.conditioned()
     if conditioned is not None:
-        return _solve_conditioned(conditioned, tol, max_iter, start, relax, progress)
+        solution = _solve_conditioned(problem, conditioned, tol, max_iter, start, relax, progress)
+        if solution.stop_reason is not StopReason.STALLED or conditioned.is_exact:
+            return solution
+        start = solution  # what rounding has cost is regained here
     if start is None:
         coef, density, smoothing = _cold_start(problem, tol, max_iter)
     else:
@@ -69,22 +79,63 @@ def solve_linear(
     if problem.rows.n_rows >= _MANY and problem.k <= _SMALL_TOP * problem.rows.total:
         solution = _solve_on_top(problem, coef, density, smoothing, tol, max_iter, progress)
     else:
-        solution = ProximalNewton(problem, coef, density, smoothing).run(tol, max_iter, progress)
+        solution = _solve_on_all(problem, coef, density, smoothing, tol, max_iter, progress)
     if problem.loss.task == "classification" and not solution.beats(problem.rows.loss_at_zero):
         return _zero(problem, solution, tol)
     return solution
 
 
 def _solve_conditioned(
-    problem: Problem, tol: float, max_iter: int, start: Solution | None, relax: float, progress: Progress | None
+    given: Problem,
+    problem: Problem,
+    tol: float,
+    max_iter: int,
+    start: Solution | None,
+    relax: float,
+    progress: Progress | None,
 ) -> Solution:
-    """Solve in better units than the user's, and certify what the answer is in these."""
+    """Solve in better coordinates than the user's, and certify what the answer is in these."""
     if start is not None:
         start = replace(start, coef=problem.inward(start.coef))
     solution = solve_linear(problem, tol=tol, max_iter=max_iter, start=start, relax=relax, progress=progress)
     coef = problem.outward(solution.coef)
-    rounded = problem.certify(problem.inward(coef), solution.density)
-    return solution.moved_to(replace(rounded, coef=coef), tol)
+    if problem.is_exact:
+        rounded = problem.certify(problem.inward(coef), solution.density)
+        return solution.moved_to(replace(rounded, coef=coef), tol)
+    return replace(solution, dual_gap=solution.objective).moved_to(given.certify(coef, solution.density), tol)
+
+
+def _solve_on_all(
+    problem: Problem,
+    coef: Array,
+    density: Density | None,
+    smoothing: float | None,
+    tol: float,
+    max_iter: int,
+    progress: Progress | None,
+) -> Solution:
+    """Solve on all rows: by Newton steps; on wide data by cheaper ones first, as long as these get on."""
+    if not _is_wide(problem):
+        return ProximalNewton(problem, coef, density, smoothing).run(tol, max_iter, progress)
+    climbed = climb(problem, density, tol, max_iter, progress)
+    if climbed is not None:
+        if climbed.reaches(tol) or climbed.stop_reason is StopReason.CALLBACK:
+            return climbed
+        coef, density, smoothing = climbed.coef, climbed.density, None
+    steps = min(max_iter, max(_QUASI_STEPS, problem.rows.n_columns // 2))
+    quick = ProximalQuasiNewton(problem, coef, density, smoothing).run(tol, steps, progress)
+    if quick.reaches(tol) or quick.stop_reason is StopReason.CALLBACK or quick.n_iter >= max_iter:
+        return quick
+    newton = ProximalNewton(problem, quick.coef, quick.density, quick.smoothing)
+    solution = newton.run(tol, max_iter - quick.n_iter, progress)
+    return replace(solution, n_iter=quick.n_iter + solution.n_iter)
+
+
+def _is_wide(problem: Problem) -> bool:
+    """Say whether a Newton step costs many passes over X."""
+    n, d = problem.rows.n_rows, problem.rows.n_columns
+    many = d > _MANY_COLUMNS or (d > _SOME_COLUMNS and n <= 2 * d)
+    return problem.rows.is_dense and many and not problem.is_quadratic
 
 
 def thin(problem: Problem, n_rows: int, least_k: float = 0.0) -> Problem:

@@ -58,13 +58,18 @@ def newton_system(
     d, free = problem.rows.n_columns, problem.free
     if d > _DENSE_COLUMNS:
         ridge = problem.ridge
-        if free is not None:  # H may be singular along it: a ridge that keeps the step within reach
+        if (
+            free is not None and not problem.is_quadratic
+        ):  # H may be singular along it: a ridge that keeps the step within reach
             ridge = ridge.copy()
             ridge[free] = (abs(gradient[free]) + 1e-12) / reach
-        return NewtonSystem(_iterative(point, mu, ridge, cautious, None))
+        # a triangle of H that is no larger than X
+        packed = problem.rows.is_dense and d <= 2 * problem.rows.n_rows
+        system = _factor_packed(problem, point, mu, ridge, cautious) if packed else None
+        return system or NewtonSystem(_iterative(point, mu, ridge, cautious, None))
     # A Gram matrix of this many rows costs about as much as the passes over the data that surround it.
     most = None if problem.is_quadratic else max(20_000, 20 * d, 8 * problem.rows.n_rows // d)
-    curvature = point.curvature(mu, form=True, cautious=cautious, most=most, seed=seed)
+    curvature = point.curvature(mu, form="matrix", cautious=cautious, most=most, seed=seed)
     H = curvature.matrix
     assert H is not None
     H.flat[:: d + 1] += problem.ridge
@@ -73,6 +78,19 @@ def newton_system(
         free_curvature = 0.0 if free is None else float(H[free, free])
         return NewtonSystem(solve, free_curvature, lasting=curvature.is_sampled and not curvature.has_ties)
     return NewtonSystem(_iterative(point, mu, problem.ridge, cautious, solve))
+
+
+def _factor_packed(problem: Problem, point: Point, mu: float, ridge: Array, cautious: bool) -> NewtonSystem | None:
+    """Return H factored in half the memory; None if rounding made it indefinite."""
+    H = point.curvature(mu, form="packed", cautious=cautious).packed
+    assert H is not None
+    H.add_diagonal(ridge)
+    diagonal = H.diagonal()
+    H.add_diagonal(1e-14 * diagonal)
+    if not H.factor():
+        return None
+    free_curvature = 0.0 if problem.free is None else float(diagonal[problem.free])
+    return NewtonSystem(H.solve, free_curvature, lasting=problem.is_quadratic)
 
 
 def _factor(H: Array, free: int | None, reach: float, damping: float) -> Solve:
@@ -159,7 +177,7 @@ def _solve_factored(factor, v):  # type: ignore[no-untyped-def]
 
 def _iterative(point: Point, mu: float, ridge: Array, cautious: bool, precondition: Solve | None) -> Solve:
     """Return the function that solves by conjugate gradients, preconditioned by the diagonal if by nothing better."""
-    curvature = point.curvature(mu, form=False, cautious=cautious)
+    curvature = point.curvature(mu, form="product", cautious=cautious)
     data_product, diagonal = curvature.product, curvature.diagonal
     assert data_product is not None
     assert diagonal is not None
