@@ -15,6 +15,7 @@ from atklearn.losses.individual import Array
 from atklearn.problems.objective import Problem
 from atklearn.problems.rows import Density
 from atklearn.problems.solution import Solution, StopReason
+from atklearn.problems.threads import steady_blas
 from atklearn.solvers.exact.newton import Progress, ProximalNewton
 
 __all__ = ["solve_linear", "thin"]
@@ -29,6 +30,7 @@ _SMALL_TOP = 0.2
 _RELAX = 25.0
 
 
+@steady_blas()
 def solve_linear(
     problem: Problem,
     *,
