@@ -215,10 +215,12 @@ class CompiledPoint:
     def reach(self) -> float:
         """Return the length of the interval that holds all predictions and targets."""
         f = self.here.f
+        low, high = self.rows.target_range
+        if f.size <= threads.BLOCK:
+            return float(passes.span(f, low, high))
         found = np.empty((threads.count_blocks(f.size, threads.BLOCK), 2))
         threads.over_rows(passes.extremes, f.size, 0.5, f, found)
-        low, high = self.rows.target_range
-        return max(float(found[:, 1].max()), high) - min(float(found[:, 0].min()), low)
+        return float(passes.span(found.ravel(), low, high))
 
     def shift(self, amount: float) -> None:
         """Move along the column of ones."""

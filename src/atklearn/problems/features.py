@@ -46,11 +46,18 @@ class Features:
 
     def over(self, work: Callable[..., Any], n: int, *arguments: Any) -> None:
         """Do work on n rows, block by block: see :func:`atklearn.problems.threads.run`."""
+        if n <= self.block:
+            work(0, 1, self.block, *arguments)
+            return
         cost = _ENTRY_COST * n * self.entries_per_row
         threads.run(work, threads.count_blocks(n, self.block), cost, self.block, *arguments)
 
     def sums(self, work: Callable[..., Any], n: int, *arguments: Any, n_sums: int | None = None) -> Array:
         """Return what work on n rows, block by block, sums up: for every column, if nothing else is said."""
+        if n <= self.block:
+            sums = np.empty((1, n_sums or self.n_columns))
+            work(0, 1, self.block, *arguments, sums)
+            return np.asarray(sums[0])
         sums = np.empty((threads.count_blocks(n, self.block), n_sums or self.n_columns))
         self.over(work, n, *arguments, sums)
         return threads.add_up(sums)

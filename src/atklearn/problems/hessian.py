@@ -39,7 +39,7 @@ def weigh(
     """Return the rows that have weight, their weights and pulls, and the mass of the tied: see ``passes.weigh``."""
     n = picked.size
     kept, (h, pulls) = np.empty(n, dtype=np.intp), np.empty((2, n))
-    n_blocks = threads.count_blocks(n, threads.BLOCK)
+    n_blocks = 1 if n <= threads.BLOCK else threads.count_blocks(n, threads.BLOCK)
     sums = np.empty((n_blocks, 2))
     threads.over_rows(passes.weigh, n, 4.0, picked, scale, r, slope, curvatures, u, mu, kept, h, pulls, sums)
     if n_blocks == 1:
@@ -57,6 +57,10 @@ def weigh(
 def gram(features: Features, picked: Places, h: Array) -> Array:
     """Return ``sum(h_i x_i x_i^T)`` over the picked rows, by products ``B^T B``, which BLAS does half of."""
     d, n = features.n_columns, picked.size
+    if n <= GRAM_BLOCK and not features.is_sparse:
+        scaled = np.empty((n, d))
+        passes.scale_rows(features.X, picked, h, scaled)
+        return np.asarray(scaled.T @ scaled)
     size = GRAM_BLOCK * max(_APART, -(-n // (GRAM_BLOCK * _MOST_PARTS)), -(-4 * d // GRAM_BLOCK))
     n_parts = threads.count_blocks(n, size)
     if features.is_sparse:
