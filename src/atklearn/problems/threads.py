@@ -92,7 +92,10 @@ def block_sums(work: Callable[..., Any], n_sums: int, n: int, cost: float, *argu
 
 def fill(out: Array, function: np.ufunc, *inputs: Any) -> Array:
     """Fill ``out`` with what an elementwise function makes of arrays as long, and of numbers."""
-    over_rows(_fill_blocks, out.size, 1.0, function, inputs, out)
+    if out.size <= BLOCK:
+        function(*inputs, out=out)
+    else:
+        over_rows(_fill_blocks, out.size, 1.0, function, inputs, out)
     return out
 
 
