@@ -271,12 +271,11 @@ class CompiledPoint:
     def prove(self, *, balanced: bool) -> Proof:
         """Return the exact aggregate and a feasible density near r."""
         rows, here, exact = self.rows, self.here, self.here
-        self.there = self.there or _Losses(rows.n_rows)
-        r, a = np.empty(rows.n_rows), self.there.a
+        r, a = np.empty(rows.n_rows), np.empty(rows.n_rows) if self.there is None else self.there.a
         along = smoothing.make_feasible(here.f, here.slope, self.u, balanced, here.r, r, a)
         gradient = rows.pull_back(a)
         if not self.is_fresh:
-            exact = self.there
+            exact = self.there = self.there or _Losses(rows.n_rows)
             rows.expand(rows.predict(self.z, exact.f), 0.0, exact.f, exact)
         threshold = self._ranked(exact.s)
         value, slack = smoothing.bound_and_slack(exact.s, r, self.u, threshold, rows.two_sided)
