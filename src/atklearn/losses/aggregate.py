@@ -197,14 +197,26 @@ def _check(losses: npt.ArrayLike, sample_weight: npt.ArrayLike | None) -> tuple[
 def ranked_loss(loss: Array, weight: Array | None, mass: float) -> float:
     """Return the loss at which the mass counted from the top reaches ``mass``, in O(n)."""
     if weight is None or weight.min() == weight.max():
-        places = mass if weight is None else mass / weight[0]
-        rank = min(max(int(np.ceil(places * (1 - _ROUNDING))), 1), loss.size)
+        rank = rank_of(mass if weight is None else mass / weight[0], loss.size)
         if rank == loss.size:
             return float(loss.min())
         return float(np.partition(loss, loss.size - rank)[loss.size - rank])
     keep = weight > 0
-    loss, weight = loss[keep], weight[keep]
-    wanted = mass * (1 - _ROUNDING)
+    return select(loss[keep], weight[keep], least_mass(mass))
+
+
+def rank_of(count: float, n: int) -> int:
+    """Return which of n losses, counted from the top, completes a number of them that need not be whole."""
+    return min(max(int(np.ceil(least_mass(count))), 1), n)
+
+
+def least_mass(mass: float) -> float:
+    """Return what a sum must reach to count as ``mass``, rounded as it is."""
+    return mass * (1 - _ROUNDING)
+
+
+def select(loss: Array, weight: Array, wanted: float) -> float:
+    """Return the loss at which the positive weights counted from the top reach what is wanted, in O(n)."""
     while True:  # quickselect: the median halves the candidates
         pivot = np.partition(loss, loss.size // 2)[loss.size // 2]
         above = loss > pivot

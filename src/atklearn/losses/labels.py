@@ -32,7 +32,10 @@ def one_versus_rest(labels: npt.ArrayLike, classes: npt.ArrayLike) -> Array:
     positives = np.asarray(classes)
     if positives.size == 2:
         positives = positives[1:]
-    return np.where(np.asarray(labels) == positives[:, None], 1.0, -1.0)
+    signs: Array = (np.asarray(labels) == positives[:, None]).astype(np.float64)
+    signs *= 2.0
+    signs -= 1.0
+    return signs
 
 
 def chosen_labels(decisions: Array, classes: npt.ArrayLike) -> npt.NDArray[Any]:

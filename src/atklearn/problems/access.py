@@ -18,7 +18,9 @@ from numba.extending import intrinsic, overload
 
 from atklearn.losses.individual import Array
 
-__all__ = ["CSR", "FAST_SUMS", "add", "add_all", "add_squares", "add_twice", "dot", "fetch", "readable", "square"]
+__all__ = [
+    "CSR", "FAST_SUMS", "add", "add_all", "add_squares", "add_twice", "between", "dot", "fetch", "readable", "square",
+]  # fmt: skip
 
 # Sums may be reordered (that is what makes them fast), but NaN and inf keep their meaning.
 FAST_SUMS = {"reassoc", "contract", "nsz"}
@@ -37,6 +39,11 @@ class CSR(NamedTuple):
 def readable(X: Any) -> Any:
     """Return X as compiled loops take it: a NumPy array as it is, a SciPy CSR matrix as its three arrays."""
     return CSR(X.data, X.indices, X.indptr) if sp.issparse(X) else X
+
+
+def between(X, begin, end):  # type: ignore[no-untyped-def]
+    """Return rows ``begin`` to ``end``, without a copy."""
+    return CSR(X.data, X.indices, X.indptr[begin : end + 1]) if isinstance(X, CSR) else X[begin:end]
 
 
 def dot(X, i, v):  # type: ignore[no-untyped-def]
@@ -86,6 +93,17 @@ def add_squares(X, i, factor, out):  # type: ignore[no-untyped-def]
 
 def fetch(X, i):  # type: ignore[no-untyped-def]
     """Ask for row i to be in the cache soon: rows in random order are waited for longer than they are worked on."""
+
+
+@overload(between)
+def _compile_between(X, begin, end):  # type: ignore[no-untyped-def]  # noqa: ARG001
+    def dense(X, begin, end):  # type: ignore[no-untyped-def]
+        return X[begin:end]
+
+    def sparse(X, begin, end):  # type: ignore[no-untyped-def]
+        return CSR(X.data, X.indices, X.indptr[begin : end + 1])
+
+    return dense if isinstance(X, types.Array) else sparse
 
 
 @numba.njit(cache=True, fastmath=FAST_SUMS)

@@ -18,7 +18,7 @@ import numba
 import numpy as np
 
 from atklearn.losses.individual import Array
-from atklearn.problems import passes, smoothing
+from atklearn.problems import smoothing
 from atklearn.problems.access import add, dot, square
 
 __all__ = ["CompiledAscent"]
@@ -69,19 +69,18 @@ class CompiledAscent:
         self.intercept = middle
         if density is None:
             density = np.sign(s - middle) if two_sided else np.ones(u.size)
-        self._start_from(density.copy())
+        self._start_from(density)
 
     def _start_from(self, density: Array) -> None:
         """Take these densities, in the amount that is best for the dual."""
-        s, u, pulls = self.s, self.u, np.empty(self.u.size)
-        smoothing.make_feasible(s, self.slope, u, self.balanced, density, pulls)
-        gradient = np.empty(self.X.shape[1])
-        total = float(passes.pull_back(self.X, pulls, gradient))
+        s, u, (feasible, pulls) = self.s, self.u, np.empty((2, self.u.size))
+        smoothing.make_feasible(s, self.slope, u, self.balanced, density, feasible, pulls)
+        gradient, total = pulls @ self.X, float(pulls.sum())
         steepness = self.C * float(gradient @ gradient) + (0.0 if self.balanced else self.give * total**2)
-        value = float((u * density) @ s)
+        value = float((u * feasible) @ s)
         amount = max(value, 0.0) / steepness if steepness > 0.0 else 1.0
-        amount = min(amount, 1.0 / max(float(np.abs(density).max()), 1e-300))
-        self.density = amount * density
+        amount = min(amount, 1.0 / max(float(np.abs(feasible).max()), 1e-300))
+        self.density = amount * feasible
         self.weights = -self.C * amount * gradient
         if not self.balanced:
             self.intercept = -self.give * amount * total

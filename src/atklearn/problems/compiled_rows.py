@@ -12,23 +12,19 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from atklearn.losses.aggregate import ranked_loss
 from atklearn.losses.compiled import compiled
 from atklearn.losses.individual import Array, IndividualLoss, Kink
-from atklearn.problems import passes, smoothing
-from atklearn.problems.access import readable
+from atklearn.problems import hessian, passes, smoothing, threads
 from atklearn.problems.ascent import CompiledAscent
 from atklearn.problems.conditioning import Units, convert, helpful_units
-from atklearn.problems.packed import PackedSymmetric
+from atklearn.problems.features import Features
 from atklearn.problems.picking import Places, largest_places, sample_runs
+from atklearn.problems.ranking import ranked
 from atklearn.problems.rotation import Rotation, rotate
 from atklearn.problems.rows import Curvature, Form, Proof, Reading
 
 __all__ = ["CompiledPoint", "CompiledRows"]
 
-# Rows scaled at once for the Hessian: few enough for the cache, enough for BLAS.
-_GRAM_BLOCK = 2048
-_SMALL_BLOCK = 256
 # From here on, a pass over X costs more than to look whether it is needed.
 _MANY_ROWS = 10_000
 # Predictions whose losses a loss without compiled code expands at once, so that its temporaries stay in the cache.
@@ -75,9 +71,9 @@ class CompiledRows:
         self.target_range = float(y.min()), float(y.max())
         self.kink = Kink(loss.kink)
         self.two_sided = self.kink.is_two_sided
-        self.readable = readable(self.X)
+        self.features = Features(self.X, intercept)
         self.compiled_loss = compiled(loss)
-        self.is_dense = not sp.issparse(X)
+        self.is_dense = not self.features.is_sparse
         self._conditioned: dict[bool, tuple[CompiledRows, Units | Rotation] | None] = {}
         self._rotations = {} if rotations is None else rotations  # shared by all rows of the same X
 
@@ -88,14 +84,16 @@ class CompiledRows:
 
     def at(self, z: Array, k: float, density: Array | None = None) -> CompiledPoint:
         """Return the point at z."""
-        u = self.mass / k
+        u = threads.fill(np.empty(self.n_rows), np.divide, self.mass, k)
         if density is None:  # everyone alike, and no side taken by two-sided losses
-            density = np.full(self.n_rows, 0.0 if self.two_sided else min(k / self.total, 1.0))
+            alike = 0.0 if self.two_sided else min(k / self.total, 1.0)
+            density = threads.fill(np.empty(self.n_rows), np.positive, alike)
         return CompiledPoint(self, z, k, u, density)
 
     def take(self, places: Places) -> CompiledRows:
         """Return some of the rows."""
-        return CompiledRows(self.X[places], self.y[places], self.mass[places], self.loss, self.ones is not None)
+        X = self.features.take(places)
+        return CompiledRows(X, self.y[places], self.mass[places], self.loss, self.ones is not None)
 
     def sample(self, count: int) -> CompiledRows:
         """Return one row from each of ``count`` equal parts: random, sorted, and without shuffling all of them."""
@@ -141,7 +139,7 @@ class CompiledRows:
 
     def mean_square(self) -> float:
         """Return the mean of ``|x|^2`` over the mass."""
-        return float(passes.weighted_squares(self.readable, self.mass)) / self.total + (self.ones is not None)
+        return self.features.weighted_squares(self.mass) / self.total + (self.ones is not None)
 
     def ascent(self, k: float, C: float, density: Array | None = None, *, balanced: bool) -> CompiledAscent | None:
         """Start a coordinate ascent on the dual, where there are losses and rows for it."""
@@ -162,12 +160,15 @@ class CompiledRows:
         for factor, density in terms[1:]:
             total += factor * density
         out: Array = np.minimum(np.maximum(total, -1.0 if self.two_sided else 0.0), 1.0)
-        out /= max(1.0, float(self.mass @ np.abs(out)) / k)
+        size = float(threads.block_sums(passes.weighted_sizes, 1, self.n_rows, 1.0, self.mass, out)[0])
+        out /= max(1.0, size / k)
         return out
 
     def sample_weights(self, density: Array, k: float) -> Array:
         """Return ``u |r|``."""
-        return self.mass / k * np.abs(density)
+        out = threads.fill(np.empty(self.n_rows), np.abs, density)
+        threads.fill(out, np.multiply, out, self.mass)
+        return threads.fill(out, np.divide, out, k)
 
     def split(self, z: Array) -> tuple[Array, float]:
         """Return the weights of the features and the intercept."""
@@ -179,21 +180,17 @@ class CompiledRows:
 
     def predict(self, z: Array, out: Array) -> Array:
         """Fill ``out`` with the predictions."""
-        passes.predict(self.readable, *self.split(z), out)
-        return out
+        return self.features.predict(*self.split(z), out)
 
     def pull_back(self, a: Array) -> Array:
         """Return ``X^T a``."""
-        out = np.empty(self.n_columns)
-        total = passes.pull_back(self.readable, a, out[: self.n_features])
-        if self.ones is not None:
-            out[self.ones] = total
-        return out
+        return self.features.pull_back(a)
 
     def expand(self, start: Array, t: float, direction: Array, into: _Losses) -> None:
         """Fill in predictions ``start + t * direction``, ``s`` and its slope."""
         if self.compiled_loss is not None:
-            passes.expand_along(self.compiled_loss, start, t, direction, self.y, into.f, into.s, into.slope)
+            arguments = self.compiled_loss, start, t, direction, self.y, into.f, into.s, into.slope
+            threads.over_rows(passes.expand_along, self.n_rows, 3.0, *arguments)
             return
         into.f[:] = start + t * direction
         for begin in range(0, self.n_rows, _BLOCK):
@@ -205,7 +202,7 @@ class CompiledRows:
         if self.compiled_loss is None:
             return np.asarray(self.loss.expand(f[rows], self.y[rows])[2], dtype=np.float64)
         out = np.empty(rows.size)
-        passes.curvatures(self.compiled_loss, f, self.y, rows, out)
+        threads.over_rows(passes.curvatures, rows.size, 3.0, self.compiled_loss, f, self.y, rows, out)
         return out
 
 
@@ -224,7 +221,9 @@ class CompiledPoint:
         self.rows, self.z, self.k, self.u, self.centre = rows, z, k, u, density
         self.here = _Losses(rows.n_rows)
         self.there: _Losses | None = None  # where a ray looks
-        self.here.r[:] = density
+        self.f_direction: Array | None = None  # predictions of its direction
+        self.own_centre: Array | None = None
+        threads.fill(self.here.r, np.positive, density)
         self.refresh()
 
     def refresh(self) -> None:
@@ -254,18 +253,26 @@ class CompiledPoint:
 
     def recentre(self) -> None:
         """Make the densities the centre."""
-        self.centre = self.here.r.copy()
+        if self.own_centre is None:  # the first one may belong to the caller
+            self.own_centre = np.empty(self.rows.n_rows)
+        self.centre = threads.fill(self.own_centre, np.positive, self.here.r)
 
     def reach(self) -> float:
         """Return the length of the interval that holds all predictions and targets."""
-        return float(passes.span(self.here.f, *self.rows.target_range))
+        f = self.here.f
+        low, high = self.rows.target_range
+        if f.size <= threads.BLOCK:
+            return float(passes.span(f, low, high))
+        found = np.empty((threads.count_blocks(f.size, threads.BLOCK), 2))
+        threads.over_rows(passes.extremes, f.size, 0.5, f, found)
+        return float(passes.span(found.ravel(), low, high))
 
     def shift(self, amount: float) -> None:
         """Move along the column of ones."""
         assert self.rows.ones is not None
         self.z = self.z.copy()
         self.z[self.rows.ones] += amount
-        self.here.f += amount
+        threads.fill(self.here.f, np.add, self.here.f, amount)
         self.is_fresh = False
         self.rows.expand(self.here.f, 0.0, self.here.f, self.here)
 
@@ -284,111 +291,38 @@ class CompiledPoint:
     ) -> Curvature:
         """Return the generalised Hessian of the smoothed loss."""
         rows, here = self.rows, self.here
-        picked, n_tied = passes.strata(here.r)
+        picked, n_tied = hessian.strata(here.r)
         scale = np.ones(picked.size)
         is_sampled = most is not None and picked.size > most
         if most is not None and is_sampled:
             picked, scale = sample_runs((picked[:n_tied], picked[n_tied:]), most, seed)
-        kept, (h, pulls) = np.empty(picked.size, dtype=np.intp), np.empty((2, picked.size))
         curvatures = rows.curvatures(here.f, picked)
         if cautious and rows.kink is Kink.NONE:
             curvatures = np.maximum(curvatures, here.slope[picked] ** 2 / np.maximum(2.0 * here.s[picked], 1e-300))
-        count = passes.weigh(
-            picked, scale, here.r, here.slope, curvatures, self.u, mu, here.moving, kept, h, pulls
-        )  # fmt: skip
-        picked, h, pulls = kept[:count], h[:count], pulls[:count]
-        rank_one = self._pull_back_some(picked, pulls) if here.moving > 0.0 else None
+        picked, h, pulls, tied_mass = hessian.weigh(picked, scale, here.r, here.slope, curvatures, self.u, mu)
+        rank_one = None
+        if here.moving > 0.0:
+            rank_one = rows.features.pull_back_rows(picked, pulls)
+            # by no less than the moving mass of the rows that went in, or the matrix could turn indefinite
+            rank_one /= np.sqrt(mu * max(here.moving, tied_mass))
         if form == "product":
-            product, diagonal = self._operator(picked, h, rank_one)
+            product, diagonal = hessian.operator(rows.features, picked, h, rank_one)
             return Curvature(None, None, product, diagonal, is_sampled, n_tied > 0)
         if form == "packed":
-            return Curvature(None, self._packed_gram(picked, h, rank_one), None, None, is_sampled, n_tied > 0)
-        H = self._gram(picked, h)
+            packed = hessian.packed_gram(rows.features, picked, h)
+            if rank_one is not None:
+                packed.add_gram(rank_one[None, :], -1.0)
+            return Curvature(None, packed, None, None, is_sampled, n_tied > 0)
+        H = hessian.gram(rows.features, picked, h)
         if rank_one is not None:
             passes.subtract_rank_one(rank_one, H)
         return Curvature(H, None, None, None, is_sampled, n_tied > 0)
 
-    def _gram(self, picked: Places, h: Array) -> Array:
-        """Return ``sum(h_i x_i x_i^T)`` over the picked rows, by products ``B^T B``, which BLAS does half of."""
-        rows = self.rows
-        if sp.issparse(rows.X):
-            H = np.zeros((rows.n_columns, rows.n_columns))
-            passes.add_sparse_gram(rows.readable, picked, h, rows.n_features, H)
-            return H
-        if picked.size == rows.n_rows > _GRAM_BLOCK and rows.X.dtype == h.dtype and h.min() == h.max():
-            return self._plain_gram(float(h[0]))
-        scaled = np.empty((min(_GRAM_BLOCK, picked.size), rows.n_columns))
-        total: Array | None = None
-        for begin in range(0, max(picked.size, 1), _GRAM_BLOCK):
-            part = slice(begin, begin + _GRAM_BLOCK)
-            block = scaled[: picked.size - begin]
-            passes.scale_rows(rows.readable, picked[part], h[part], block)
-            product = block.T @ block
-            total = product if total is None else np.add(total, product, out=total)
-        return np.asarray(total)
-
-    def _packed_gram(self, picked: Places, h: Array, rank_one: Array | None) -> PackedSymmetric:
-        """Return the same packed, less the rank-one term."""
-        rows = self.rows
-        total = PackedSymmetric(rows.n_columns)
-        size = min(max(picked.size // 8, _SMALL_BLOCK), _GRAM_BLOCK)  # a copy of this many rows is small against X
-        scaled = np.empty((min(size, picked.size), rows.n_columns))
-        for begin in range(0, picked.size, size):
-            part = slice(begin, begin + size)
-            block = scaled[: picked.size - begin]
-            passes.scale_rows(rows.readable, picked[part], h[part], block)
-            total.add_gram(block)
-        if rank_one is not None:
-            total.add_gram(rank_one[None, :], -1.0)
-        return total
-
-    def _plain_gram(self, weight: float) -> Array:
-        """Return the same where all rows count and are alike, as in ridge regression: without a scaled copy."""
-        rows, d, ones = self.rows, self.rows.n_features, np.ones(_GRAM_BLOCK)
-        H = np.zeros((rows.n_columns, rows.n_columns))
-        for begin in range(0, rows.n_rows, _GRAM_BLOCK):
-            block = rows.X[begin : begin + _GRAM_BLOCK]
-            H[:d, :d] += block.T @ block
-            H[d:, :d] += ones[: len(block)] @ block
-        H[:d, d:], H[d:, d:] = H[d:, :d].T, rows.n_rows
-        return weight * H
-
-    def _pull_back_some(self, picked: Places, a: Array) -> Array:
-        """Return ``X^T a`` over the picked rows."""
-        out = np.zeros(self.rows.n_columns)
-        total = passes.pull_back_rows(self.rows.readable, picked, a, out)
-        if self.rows.ones is not None:
-            out[self.rows.ones] = total
-        return out
-
-    def _operator(self, picked: Places, h: Array, rank_one: Array | None) -> tuple[Any, Array]:
-        """Return the function v -> H v, one pass over the picked rows, and the diagonal of H."""
-        rows, X = self.rows, self.rows.readable
-        if 2 * picked.size < rows.n_rows:  # conjugate gradients pass over them many times: worth a copy
-            X, picked = readable(rows.X[picked]), np.arange(picked.size)
-        diagonal = np.zeros(rows.n_columns)
-        passes.column_squares(X, picked, h, diagonal)
-        if rows.ones is not None:
-            diagonal[rows.ones] = h.sum()
-        if rank_one is not None:
-            diagonal -= rank_one**2
-
-        def product(v: Array) -> Array:
-            out = np.empty(rows.n_columns)
-            total = passes.gram_product(X, picked, h, *rows.split(v), out)
-            if rows.ones is not None:
-                out[rows.ones] = total
-            if rank_one is not None:
-                out -= (rank_one @ v) * rank_one
-            return out
-
-        return product, diagonal
-
     def prove(self, *, balanced: bool) -> Proof:
         """Return the exact aggregate and a feasible density near r."""
-        rows, here, exact, r = self.rows, self.here, self.here, self.here.r.copy()
-        a = np.empty(rows.n_rows)
-        along = smoothing.make_feasible(here.f, here.slope, self.u, balanced, r, a)
+        rows, here, exact = self.rows, self.here, self.here
+        r, a = np.empty(rows.n_rows), np.empty(rows.n_rows) if self.there is None else self.there.a
+        along = smoothing.make_feasible(here.f, here.slope, self.u, balanced, here.r, r, a)
         gradient = rows.pull_back(a)
         if not self.is_fresh:
             exact = self.there = self.there or _Losses(rows.n_rows)
@@ -403,9 +337,8 @@ class CompiledPoint:
     def _ranked(self, s: Array) -> float:
         """Return the k-th largest loss."""
         rows = self.rows
-        if rows.each is None:
-            return ranked_loss(rows.kink.loss(s), rows.mass, self.k)
-        return ranked_loss(rows.kink.loss(s), None, self.k / rows.each)
+        found = ranked(s, rows.mass, rows.each, self.k, two_sided=rows.two_sided)
+        return max(found, 0.0) if rows.kink is Kink.POSITIVE_PART else found
 
     def largest(self, count: int, *, beside: Any = None, above: float = 0.0) -> CompiledPart:
         """Return the rows with the largest losses."""
@@ -423,7 +356,9 @@ class CompiledRay:
 
     def __init__(self, point: CompiledPoint, direction: Array, there: _Losses) -> None:
         self.point, self.direction, self.there = point, direction, there
-        self.f_direction = point.rows.predict(direction, np.empty(point.rows.n_rows))
+        if point.f_direction is None:
+            point.f_direction = np.empty(point.rows.n_rows)
+        self.f_direction = point.rows.predict(direction, point.f_direction)
         self.t = 0.0
 
     def at(self, t: float, mu: float) -> Reading:

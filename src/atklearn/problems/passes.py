@@ -1,4 +1,8 @@
-"""The compiled passes over the rows: predictions, losses, gradient, Hessian."""
+"""The compiled passes over the rows: predictions, losses, gradient, Hessian.
+
+Each works on blocks of rows, ``first`` to ``last`` of a size, and what it sums up it leaves per block: see
+:mod:`atklearn.problems.threads`. Where ``rows`` are given, the blocks are of these.
+"""
 
 from __future__ import annotations
 
@@ -6,26 +10,28 @@ import numba
 import numpy as np
 
 from atklearn.losses.compiled import expand_one
-from atklearn.problems.access import FAST_SUMS, add, add_all, add_squares, dot, square
+from atklearn.problems.access import FAST_SUMS, add, add_all, add_squares, between, dot, square
 
-_BLOCK = 2048  # rows whose losses are expanded at once
+_IN_CACHE = 2048  # rows whose losses are expanded at once
 # Products may be added without rounding in between, in the order that is written.
 SIMPLE_SUMS = {"contract", "nsz"}
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def predict(X, w, bias, out):  # type: ignore[no-untyped-def]
+def predict(first, last, size, X, w, bias, out):  # type: ignore[no-untyped-def]
     """Fill ``out`` with ``X w + bias``."""
-    for i in range(out.size):
+    for i in range(first * size, min(last * size, out.size)):
         out[i] = dot(X, i, w) + bias
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def pull_back(X, a, out):  # type: ignore[no-untyped-def]
-    """Fill ``out`` with ``X^T a``; return ``sum(a)``."""
-    out[:] = 0.0
-    add_all(X, a, out)
-    return a.sum()
+def pull_back(first, last, size, X, a, d, sums):  # type: ignore[no-untyped-def]
+    """Fill ``sums`` with ``X^T a``, and behind its d columns, if they are wider, with ``sum(a)``."""
+    for block in range(first, last):
+        begin, end = block * size, min((block + 1) * size, a.size)
+        sums[block] = 0.0
+        add_all(between(X, begin, end), a[begin:end], sums[block, :d])
+        sums[block, d:] = a[begin:end].sum()
 
 
 @numba.njit(cache=True, nogil=True, fastmath=SIMPLE_SUMS, error_model="numpy")
@@ -41,22 +47,23 @@ def _expand(loss, f, y, s, slope):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def expand_along(loss, start, t, direction, y, f, s, slope):  # type: ignore[no-untyped-def]
+def expand_along(first, last, size, loss, start, t, direction, y, f, s, slope):  # type: ignore[no-untyped-def]
     """Fill ``f = start + t * direction``, and the smooth part of the losses there with its slope."""
-    for begin in range(0, y.size, _BLOCK):  # few arrays per loop, and all of them in the cache: so loops run wide
-        part = slice(begin, begin + _BLOCK)
+    stop = min(last * size, y.size)
+    for begin in range(first * size, stop, _IN_CACHE):  # few arrays per loop, all in the cache: so loops run wide
+        part = slice(begin, min(begin + _IN_CACHE, stop))
         _move(start[part], t, direction[part], f[part])
         _expand(loss, f[part], y[part], s[part], slope[part])
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def curvatures(loss, f, y, rows, out):  # type: ignore[no-untyped-def]
+def curvatures(first, last, size, loss, f, y, rows, out):  # type: ignore[no-untyped-def]
     """Fill ``out`` with the curvature of the losses of some rows."""
-    for place in range(rows.size):
+    for place in range(first * size, min(last * size, rows.size)):
         _, _, out[place] = expand_one(loss, f[rows[place]], y[rows[place]])
 
 
-@numba.njit(cache=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def span(f, low, high):  # type: ignore[no-untyped-def]
     """Return the length of the interval that holds ``low``, ``high`` and all of ``f``."""
     for i in range(f.size):
@@ -64,61 +71,103 @@ def span(f, low, high):  # type: ignore[no-untyped-def]
     return high - low
 
 
-@numba.njit(cache=True, error_model="numpy")
-def strata(r):  # type: ignore[no-untyped-def]
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def extremes(first, last, size, f, out):  # type: ignore[no-untyped-def]
+    """Fill ``out`` with the smallest and the largest entry of ``f``."""
+    for block in range(first, last):
+        low, high = np.inf, -np.inf
+        for i in range(block * size, min((block + 1) * size, f.size)):
+            low, high = min(low, f[i]), max(high, f[i])
+        out[block, 0], out[block, 1] = low, high
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def count_strata(first, last, size, r, counts):  # type: ignore[no-untyped-def]
+    """Count the densities strictly between their bounds, and those at the upper one."""
+    for block in range(first, last):
+        n_tied = n_full = 0
+        for i in range(block * size, min((block + 1) * size, r.size)):
+            density = abs(r[i])
+            n_full += density >= 1.0
+            n_tied += (density > 0.0) & (density < 1.0)
+        counts[block, 0], counts[block, 1] = n_tied, n_full
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def fill_strata(first, last, size, r, starts, rows):  # type: ignore[no-untyped-def]
+    """Write down these rows, those of each block from its ``starts`` on."""
+    for block in range(first, last):
+        tied, full = starts[block, 0], starts[block, 1]
+        for i in range(block * size, min((block + 1) * size, r.size)):
+            density = abs(r[i])
+            if density >= 1.0:
+                rows[full] = i
+                full += 1
+            elif density > 0.0:
+                rows[tied] = i
+                tied += 1
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def few_strata(r):  # type: ignore[no-untyped-def]
     """Return the rows of positive density, those strictly between its bounds first, and how many these are."""
-    rows = np.empty(r.size, dtype=np.intp)
-    n_tied = n_full = 0
-    for i in range(r.size):
-        size = abs(r[i])
-        if size >= 1.0:
-            n_full += 1
-            rows[r.size - n_full] = i
-        elif size > 0.0:
-            rows[n_tied] = i
-            n_tied += 1
-    rows[n_tied : n_tied + n_full] = rows[r.size - n_full :][::-1].copy()
-    return rows[: n_tied + n_full], n_tied
+    counts = np.empty((1, 2), dtype=np.intp)
+    count_strata(0, 1, r.size, r, counts)
+    n_tied, n_full = counts[0, 0], counts[0, 1]
+    rows = np.empty(n_tied + n_full, dtype=np.intp)
+    counts[0, 0], counts[0, 1] = 0, n_tied
+    fill_strata(0, 1, r.size, r, counts, rows)
+    return rows, n_tied
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def pull_back_rows(X, rows, a, out):  # type: ignore[no-untyped-def]
-    """Add ``X^T a`` over the given rows to ``out``, ``a`` having one entry per given row; return ``sum(a)``."""
-    total = 0.0
-    for place in range(rows.size):
-        if a[place] != 0.0:
-            add(X, rows[place], a[place], out)
-            total += a[place]
-    return total
+def pull_back_rows(first, last, size, X, rows, a, d, sums):  # type: ignore[no-untyped-def]
+    """Do the same as :func:`pull_back` with some rows, ``a`` having one entry for each of these."""
+    for block in range(first, last):
+        sums[block] = 0.0
+        total = 0.0
+        for place in range(block * size, min((block + 1) * size, rows.size)):
+            if a[place] != 0.0:
+                add(X, rows[place], a[place], sums[block])
+                total += a[place]
+        sums[block, d:] = total
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def weigh(rows, scale, r, slope, curvature, u, mu, moving, kept, h, pulls):  # type: ignore[no-untyped-def]
-    """Fill the weights ``h`` of the Hessian and ``pulls`` of its rank-one term; each row stands for ``scale`` of them.
+def weigh(first, last, size, rows, scale, r, slope, curvature, u, mu, kept, h, pulls, sums):  # type: ignore[no-untyped-def]
+    """Find the weights ``h`` of the Hessian and ``pulls`` of its rank-one term; each row stands for ``scale`` of them.
 
-    Return how many rows have weight; ``kept`` says which, and the others have no entry.
-
-    ``h = u (|r| s'' + [tied] s'^2 / mu)``, ``pulls = [tied] u sign(r) s' / sqrt(mu m)``, with ``m`` at least the
-    moving mass of the rows given, or the matrix could turn indefinite; none if nothing moves.
+    ``h = u (|r| s'' + [tied] s'^2 / mu)`` and ``pulls = [tied] u sign(r) s'``. Rows without weight are left out: those
+    of a block that have some, ``kept``, come first in its place. Sums up how many they are, and the mass of the tied.
     """
-    tied_mass = 0.0
-    count = 0
-    for place in range(rows.size):
-        i = rows[place]
-        size = abs(r[i])
-        mass = scale[place] * u[i]
-        weight = mass * size * curvature[place]
-        pull = 0.0
-        if 0.0 < size < 1.0:
-            weight += mass * slope[i] * slope[i] / mu
-            pull = mass * np.sign(r[i]) * slope[i]
-            tied_mass += mass
-        if weight > 0.0:
-            kept[count], h[count], pulls[count] = i, weight, pull
-            count += 1
-    if moving > 0.0:
-        pulls[:count] /= np.sqrt(mu * max(moving, tied_mass))
-    return count
+    for block in range(first, last):
+        tied_mass = 0.0
+        free = begin = block * size
+        for place in range(begin, min(begin + size, rows.size)):
+            i = rows[place]
+            density = abs(r[i])
+            mass = scale[place] * u[i]
+            weight = mass * density * curvature[place]
+            pull = 0.0
+            if 0.0 < density < 1.0:
+                weight += mass * slope[i] * slope[i] / mu
+                pull = mass * np.sign(r[i]) * slope[i]
+                tied_mass += mass
+            if weight > 0.0:
+                kept[free], h[free], pulls[free] = i, weight, pull
+                free += 1
+        sums[block, 0], sums[block, 1] = free - begin, tied_mass
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def close_gaps(first, last, size, starts, kept, h, pulls, all_kept, all_h, all_pulls):  # type: ignore[no-untyped-def]
+    """Copy what each block has kept to its place behind the others, ``starts[block]``."""
+    for block in range(first, last):
+        begin, start, stop = block * size, starts[block], starts[block + 1]
+        end = begin + stop - start
+        all_kept[start:stop] = kept[begin:end]
+        all_h[start:stop] = h[begin:end]
+        all_pulls[start:stop] = pulls[begin:end]
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -133,24 +182,33 @@ def scale_rows(X, rows, h, out):  # type: ignore[no-untyped-def]
             out[place, j] = root
 
 
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def copy_rows(first, last, size, X, rows, out):  # type: ignore[no-untyped-def]
+    """Fill ``out`` with the given rows of an array."""
+    for place in range(first * size, min(last * size, rows.size)):
+        for j in range(X.shape[1]):
+            out[place, j] = X[rows[place], j]
+
+
 @numba.njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
-def add_sparse_gram(X, rows, h, d, H):  # type: ignore[no-untyped-def]
-    """Add ``sum(h_i x_i x_i^T)`` over the given rows of CSR of d columns, entry by entry; with ones if H is larger."""
-    intercept = len(H) > d
-    for place in range(rows.size):
-        if h[place] <= 0.0:
-            continue
-        begin, end = np.uint64(X.indptr[rows[place]]), np.uint64(X.indptr[rows[place] + 1])
-        for position in range(begin, end):
-            scaled = h[place] * X.data[position]
-            target = H[np.uint32(X.indices[position])]
-            for other in range(begin, end):
-                target[np.uint32(X.indices[other])] += scaled * X.data[other]
+def sparse_gram(first, last, size, X, rows, h, d, sums):  # type: ignore[no-untyped-def]
+    """Fill ``sums`` with ``sum(h_i x_i x_i^T)`` over rows of CSR of d columns, entry by entry; with ones if wider."""
+    for block in range(first, last):
+        H = sums[block]
+        H[:] = 0.0
+        intercept = len(H) > d
+        for place in range(block * size, min((block + 1) * size, rows.size)):
+            begin, end = np.uint64(X.indptr[rows[place]]), np.uint64(X.indptr[rows[place] + 1])
+            for position in range(begin, end):
+                scaled = h[place] * X.data[position]
+                target = H[np.uint32(X.indices[position])]
+                for other in range(begin, end):
+                    target[np.uint32(X.indices[other])] += scaled * X.data[other]
+                if intercept:
+                    target[d] += scaled
+                    H[d, np.uint32(X.indices[position])] += scaled
             if intercept:
-                target[d] += scaled
-                H[d, np.uint32(X.indices[position])] += scaled
-        if intercept:
-            H[d, d] += h[place]
+                H[d, d] += h[place]
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -162,28 +220,45 @@ def subtract_rank_one(g, H):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def gram_product(X, rows, h, w, bias, out):  # type: ignore[no-untyped-def]
-    """Fill ``out`` with ``sum(h_i (x_i . w + bias) x_i)`` over the given rows; return ``sum(h_i (x_i . w + bias))``."""
-    out[:] = 0.0
-    total = 0.0
-    for place in range(rows.size):
-        t = h[place] * (dot(X, rows[place], w) + bias)
-        add(X, rows[place], t, out)
-        total += t
-    return total
+def gram_product(first, last, size, X, rows, h, w, bias, sums):  # type: ignore[no-untyped-def]
+    """Fill ``sums`` with ``sum(h_i (x_i . w + bias) x_i)`` over the given rows; if wider, with the sum of factors."""
+    for block in range(first, last):
+        sums[block] = 0.0
+        total = 0.0
+        for place in range(block * size, min((block + 1) * size, rows.size)):
+            t = h[place] * (dot(X, rows[place], w) + bias)
+            add(X, rows[place], t, sums[block])
+            total += t
+        sums[block, w.size :] = total
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def weighted_squares(X, mass):  # type: ignore[no-untyped-def]
-    """Return ``sum(mass_i |x_i|^2)``."""
-    total = 0.0
-    for i in range(mass.size):
-        total += mass[i] * square(X, i)
-    return total
+def weighted_squares(first, last, size, X, mass, sums):  # type: ignore[no-untyped-def]
+    """Fill ``sums`` with ``sum(mass_i |x_i|^2)``."""
+    for block in range(first, last):
+        total = 0.0
+        for i in range(block * size, min((block + 1) * size, mass.size)):
+            total += mass[i] * square(X, i)
+        sums[block, 0] = total
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def column_squares(X, rows, h, out):  # type: ignore[no-untyped-def]
-    """Add ``sum(h_i x_ij^2)`` over the given rows to ``out``."""
-    for place in range(rows.size):
-        add_squares(X, rows[place], h[place], out)
+def column_squares(first, last, size, X, rows, h, d, sums):  # type: ignore[no-untyped-def]
+    """Fill ``sums`` with ``sum(h_i x_ij^2)`` over the given rows, and behind the d columns with ``sum(h)``."""
+    for block in range(first, last):
+        sums[block] = 0.0
+        total = 0.0
+        for place in range(block * size, min((block + 1) * size, rows.size)):
+            add_squares(X, rows[place], h[place], sums[block])
+            total += h[place]
+        sums[block, d:] = total
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def weighted_sizes(first, last, size, mass, r, sums):  # type: ignore[no-untyped-def]
+    """Fill ``sums`` with ``sum(mass |r|)``."""
+    for block in range(first, last):
+        total = 0.0
+        for i in range(block * size, min((block + 1) * size, r.size)):
+            total += mass[i] * abs(r[i])
+        sums[block, 0] = total

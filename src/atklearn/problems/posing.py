@@ -34,6 +34,10 @@ __all__ = [
 ]
 
 
+# Samples from which on two classes are told apart without sorting.
+_MANY = 10_000
+
+
 @dataclass(frozen=True)
 class Targets:
     """What y and the weights say, in the form that problems take.
@@ -55,7 +59,8 @@ class Targets:
     @property
     def total(self) -> float:
         """The mass of all samples, which k counts in; summed as the rows sum it."""
-        return float(self.mass[self.kept].sum())
+        kept = self.kept
+        return float((self.mass if kept.all() else self.mass[kept]).sum())
 
     @property
     def kept(self) -> npt.NDArray[np.bool_]:
@@ -95,10 +100,9 @@ def class_targets(y: Any, sample_weight: Any = None, class_weight: Any = None, o
     >>> targets.values, targets.mass
     (array([[-1.,  1.,  1.]]), array([1.5 , 0.75, 0.75]))
     """
-    check_classification_targets(y)
-    classes, codes = np.unique(y, return_inverse=True)
+    classes, codes = _classes_and_codes(y)
     mass = check_mass(sample_weight, codes.size)
-    present = np.bincount(codes, weights=mass, minlength=classes.size)
+    present = np.bincount(codes, weights=None if sample_weight is None else mass, minlength=classes.size).astype(float)
     if np.count_nonzero(present) < 2:
         raise ValueError(
             f"{owner} expects samples of at least 2 classes with positive weight, got {classes.size} class(es) in y, "
@@ -109,12 +113,26 @@ def class_targets(y: Any, sample_weight: Any = None, class_weight: Any = None, o
         mass = mass * np.divide(mean, present, where=present > 0, out=np.zeros_like(present))[codes]
     elif class_weight is not None:
         mass = mass * compute_class_weight(class_weight, classes=classes, y=classes[codes])[codes]
-    if mass.min() < 0.0 or np.count_nonzero(np.bincount(codes, weights=mass)) < 2:
+    weighted = class_weight is not None
+    if weighted and (mass.min() < 0.0 or np.count_nonzero(np.bincount(codes, weights=mass)) < 2):
         raise ValueError(
             f"class_weight is expected to give weights >= 0 and a positive one to at least 2 classes, "
             f"got {class_weight!r}."
         )
     return Targets(one_versus_rest(codes, np.arange(classes.size)), mass, classes)
+
+
+def _classes_and_codes(y: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Return the sorted labels, checked to be some, and which of them every sample has; of two numbers unsorted."""
+    if isinstance(y, np.ndarray) and y.ndim == 1 and y.dtype.kind in "fiu" and y.size > _MANY:
+        low, high = y.min(), y.max()
+        is_high = y == high
+        if low < high and bool((is_high | (y == low)).all()):
+            classes = np.array([low, high])
+            check_classification_targets(classes)
+            return classes, is_high.view(np.int8)
+    check_classification_targets(y)
+    return np.unique(y, return_inverse=True)
 
 
 def intercept_kind(fit_intercept: bool, penalize_intercept: bool) -> InterceptKind:
@@ -211,8 +229,12 @@ def published(targets: Targets, problems: Sequence[_Weighted], solutions: Sequen
     ``sample_weights_`` has an entry per sample given, zero for those without mass; ``k_`` is in units of sample weight
     and ``k_share_`` the same as part of the whole, a value for the parameter ``k``.
     """
-    weights = np.zeros((targets.mass.size, len(solutions)))
-    weights[targets.kept] = np.array([p.sample_weights(s) for p, s in zip(problems, solutions, strict=True)]).T
+    columns = [p.sample_weights(s) for p, s in zip(problems, solutions, strict=True)]
+    if columns[0].size == targets.mass.size:
+        weights = columns[0][:, None] if len(columns) == 1 else np.array(columns).T.copy()
+    else:
+        weights = np.zeros((targets.mass.size, len(solutions)))
+        weights[targets.kept] = np.array(columns).T
     single = len(solutions) == 1
     attributes: dict[str, Any] = {"sample_weights_": weights[:, 0] if single else weights}
     for name in ("threshold", "dual_gap", "objective", "n_iter"):

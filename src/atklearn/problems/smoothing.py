@@ -9,8 +9,9 @@ Adding ``-mu/2 * sum(u * (r - centre)**2)`` makes it smooth in ``s``; the maximi
 threshold ``lam >= 0``. Weighting the proximal term by ``u`` makes a sample of weight 2 and a repeated sample take the
 very same steps.
 
-Loops are short and touch few arrays, a block of rows at a time: so the processor works on several rows at once, and
-what one loop has written the next still finds in the cache.
+Loops are short and touch few arrays, some rows at a time: so the processor works on several rows at once, and what one
+loop has written the next still finds in the cache. Every loop works on blocks of rows ``first`` to ``last`` of a size,
+and leaves sums per block: see :mod:`atklearn.problems.threads`.
 """
 
 from __future__ import annotations
@@ -18,13 +19,17 @@ from __future__ import annotations
 import numba
 import numpy as np
 
+from atklearn.losses.individual import Array
+from atklearn.problems import threads
 from atklearn.problems.access import FAST_SUMS
 
-__all__ = ["bound_and_slack", "find_threshold", "make_feasible", "settle", "weighted_change"]
+__all__ = ["bound_and_slack", "make_feasible", "settle", "weighted_change"]
 
 _MAX_SEARCH = 100
 _ROUNDING = 1e-11  # in a sum of n shares
-_BLOCK = 2048
+_IN_CACHE = 2048  # rows at a time
+_N_SUMS = 13  # that a settled block leaves
+_FOUND, _LOOK, _LOOK_AT_TOP = range(3)
 
 
 @numba.njit(cache=True, fastmath=FAST_SUMS, inline="always", error_model="numpy")
@@ -49,49 +54,84 @@ def _shares(s, centre, u, mu, lam, two_sided):  # type: ignore[no-untyped-def]
     return total, free
 
 
-@numba.njit(cache=True, error_model="numpy")
-def _top(s, centre, mu, two_sided):  # type: ignore[no-untyped-def]
-    """Return the threshold above which every density is zero."""
-    top = 0.0
-    for i in range(s.size):
-        reach = s[i] + mu * centre[i]
-        top = max(top, abs(reach) if two_sided else reach)
-    return top
+@numba.njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
+def _share_blocks(first, last, size, s, centre, u, mu, lam, two_sided, sums):  # type: ignore[no-untyped-def]
+    for block in range(first, last):
+        part = slice(block * size, (block + 1) * size)
+        sums[block, 0], sums[block, 1] = _shares(s[part], centre[part], u[part], mu, lam, two_sided)
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def find_threshold(s, centre, u, mu, guess, two_sided):  # type: ignore[no-untyped-def]
-    """Return ``lam >= 0`` with sum(u * |r|) = 1, or 0 if the sum stays below: Newton's method inside a bracket.
+def _top_blocks(first, last, size, s, centre, mu, two_sided, tops):  # type: ignore[no-untyped-def]
+    """Find the threshold above which every density is zero."""
+    for block in range(first, last):
+        top = 0.0
+        for i in range(block * size, min((block + 1) * size, s.size)):
+            reach = s[i] + mu * centre[i]
+            top = max(top, abs(reach) if two_sided else reach)
+        tops[block] = top
 
-    The sum falls with lam and is piecewise linear, so from a good guess two or three looks are enough; only where they
-    leave the bracket that has been seen are its ends looked at themselves.
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _narrow(lam, low, high, seen_zero, total, free, mu, n):  # type: ignore[no-untyped-def]
+    """Return the next threshold to look at, the bracket, whether zero was seen, and what to do.
+
+    The sum of shares falls with lam and is piecewise linear, so from a good guess two or three looks are enough; only
+    where they leave the bracket that has been seen are its ends looked at themselves.
     """
-    enough = max(1e-14, 1e-17 * s.size)
-    low, high = 0.0, np.inf
-    seen_zero = False
-    lam = guess
+    seen_zero = seen_zero or lam == 0.0
+    if abs(total - 1.0) <= max(1e-14, 1e-17 * n) or (lam == 0.0 and total <= 1.0 + _ROUNDING):
+        return lam, low, high, seen_zero, _FOUND
+    if total > 1.0:
+        low = lam
+    else:
+        high = lam
+    following = lam + (total - 1.0) * mu / free if free > 0.0 else np.nan
+    if following == lam:
+        return lam, low, high, seen_zero, _FOUND
+    if low < following < high:
+        lam = following
+    elif not seen_zero and total <= 1.0:
+        lam = 0.0
+    elif high == np.inf:
+        return lam, low, high, seen_zero, _LOOK_AT_TOP
+    else:
+        lam = 0.5 * (low + high)
+    narrow = high < np.inf and high - low <= 1e-16 * high
+    return lam, low, high, seen_zero, _FOUND if narrow else _LOOK
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _find_threshold(s, centre, u, mu, guess, two_sided):  # type: ignore[no-untyped-def]
+    """Return ``lam >= 0`` with sum(u * |r|) = 1, or 0 if the sum stays below: Newton's method inside a bracket."""
+    lam, low, high, seen_zero, task = guess, 0.0, np.inf, False, _LOOK
+    total = free = 0.0
+    tops = np.empty(1)
     for _ in range(_MAX_SEARCH):
-        if lam == 0.0:
-            seen_zero = True
-        total, free = _shares(s, centre, u, mu, lam, two_sided)
-        if abs(total - 1.0) <= enough or (lam == 0.0 and total <= 1.0 + _ROUNDING):
-            return lam
-        if total > 1.0:
-            low = lam
+        if task == _LOOK:
+            total, free = _shares(s, centre, u, mu, lam, two_sided)
         else:
-            high = lam
-        following = lam + (total - 1.0) * mu / free if free > 0.0 else np.nan
-        if following == lam:
-            return lam
-        if low < following < high:
-            lam = following
-        elif not seen_zero and total <= 1.0:
-            lam = 0.0
+            _top_blocks(0, 1, s.size, s, centre, mu, two_sided, tops)
+            high = tops[0]
+        lam, low, high, seen_zero, task = _narrow(lam, low, high, seen_zero, total, free, mu, s.size)
+        if task == _FOUND:
+            break
+    return lam
+
+
+def _find_in_blocks(s: Array, centre: Array, u: Array, mu: float, guess: float, two_sided: bool) -> float:
+    """Return the same, of many rows."""
+    n = s.size
+    lam, low, high, seen_zero, task = float(guess), 0.0, np.inf, False, _LOOK
+    for _ in range(_MAX_SEARCH):
+        if task == _LOOK:
+            total, free = threads.block_sums(_share_blocks, 2, n, 1.0, s, centre, u, mu, lam, two_sided)
         else:
-            if high == np.inf:
-                high = _top(s, centre, mu, two_sided)
-            lam = 0.5 * (low + high)
-        if high < np.inf and high - low <= 1e-16 * high:
+            tops = np.empty(threads.count_blocks(n, threads.BLOCK))
+            threads.over_rows(_top_blocks, n, 1.0, s, centre, mu, two_sided, tops)
+            high = float(tops.max())
+        lam, low, high, seen_zero, task = _narrow(lam, low, high, seen_zero, total, free, mu, n)
+        if task == _FOUND:
             break
     return lam
 
@@ -150,28 +190,33 @@ def _read_spread(s, u, lam):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
-def settle(s, slope, centre, u, mu, guess, two_sided, along, r, a):  # type: ignore[no-untyped-def]
-    """Find the threshold, fill the densities ``r`` and ``a = u r s'``, and read off every scalar a step needs.
+def _settle_blocks(first, last, size, s, slope, centre, u, mu, lam, two_sided, along, r, a, sums):  # type: ignore[no-untyped-def]
+    """Fill the densities ``r`` and ``a = u r s'``; sum up what :func:`_conclude` reads."""
+    for block in range(first, last):
+        above = slack = mass = pull = push = pull_value = push_value = steepness = moving = 0.0
+        total = one = two = length = 0.0
+        end = min((block + 1) * size, s.size)
+        for begin in range(block * size, end, _IN_CACHE):
+            part = slice(begin, min(begin + _IN_CACHE, end))
+            _fill_densities(s[part], centre[part], mu, lam, two_sided, r[part])
+            _fill_pulls(u[part], r[part], slope[part], a[part])
+            read = _read_top(s[part], u[part], r[part], lam, two_sided)
+            above, slack, mass, moving = above + read[0], slack + read[1], mass + read[2], moving + read[3]
+            read = _read_pulls(s[part], u[part], r[part], a[part], along[part])
+            pull, push, pull_value = pull + read[0], push + read[1], pull_value + read[2]
+            push_value, steepness = push_value + read[3], steepness + read[4]
+            read = _read_spread(s[part], u[part], lam)
+            total, one, two, length = total + read[0], one + read[1], two + read[2], length + read[3]
+        out = sums[block]
+        out[0], out[1], out[2], out[3], out[4], out[5], out[6] = above, slack, mass, moving, pull, push, pull_value
+        out[7], out[8], out[9], out[10], out[11], out[12] = push_value, steepness, total, one, two, length
 
-    Returns, in the order of :class:`atklearn.problems.rows.Reading`, the threshold; the bound of Lemma 1 on AT_k and
-    its excess over ``sum(u r s)``, summed from terms that are each >= 0 so that it does not cancel; the b-derivative
-    and what balancing it costs the bound; the derivative along ``along``; the mass of the
-    samples between the bounds of their density; deviation and mean size of ``s``.
-    """
-    lam = find_threshold(s, centre, u, mu, guess, two_sided)
-    above = slack = mass = pull = push = pull_value = push_value = steepness = moving = 0.0
-    total = first = second = size = 0.0
-    for begin in range(0, s.size, _BLOCK):
-        part = slice(begin, begin + _BLOCK)
-        _fill_densities(s[part], centre[part], mu, lam, two_sided, r[part])
-        _fill_pulls(u[part], r[part], slope[part], a[part])
-        sums = _read_top(s[part], u[part], r[part], lam, two_sided)
-        above, slack, mass, moving = above + sums[0], slack + sums[1], mass + sums[2], moving + sums[3]
-        sums = _read_pulls(s[part], u[part], r[part], a[part], along[part])
-        pull, push, pull_value = pull + sums[0], push + sums[1], pull_value + sums[2]
-        push_value, steepness = push_value + sums[3], steepness + sums[4]
-        sums = _read_spread(s[part], u[part], lam)
-        total, first, second, size = total + sums[0], first + sums[1], second + sums[2], size + sums[3]
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _conclude(lam, sums):  # type: ignore[no-untyped-def]
+    """Return the reading from the sums over all rows."""
+    above, slack, mass, moving, pull, push, pull_value = sums[0], sums[1], sums[2], sums[3], sums[4], sums[5], sums[6]
+    push_value, steepness, total, first, second, size = sums[7], sums[8], sums[9], sums[10], sums[11], sums[12]
     slack += lam * max(1.0 - mass, 0.0)
     # scaled down until it balances the other, the heavier side gives up this part of its value
     imbalance = 0.0
@@ -184,57 +229,120 @@ def settle(s, slope, centre, u, mu, guess, two_sided, along, r, a):  # type: ign
     )  # fmt: skip
 
 
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _settle_one_block(s, slope, centre, u, mu, guess, two_sided, along, r, a):  # type: ignore[no-untyped-def]
+    """Do what :func:`settle` does in one call: few rows are done as soon as several would have been called."""
+    lam = _find_threshold(s, centre, u, mu, guess, two_sided)
+    sums = np.empty((1, _N_SUMS))
+    _settle_blocks(0, 1, s.size, s, slope, centre, u, mu, lam, two_sided, along, r, a, sums)
+    return _conclude(lam, sums[0])
+
+
+def settle(
+    s: Array, slope: Array, centre: Array, u: Array, mu: float, guess: float, two_sided: bool, along: Array,
+    r: Array, a: Array,
+) -> tuple[float, ...]:  # fmt: skip
+    """Find the threshold, fill the densities ``r`` and ``a = u r s'``, and read off every scalar a step needs.
+
+    Returns, in the order of :class:`atklearn.problems.rows.Reading`, the threshold; the bound of Lemma 1 on AT_k and
+    its excess over ``sum(u r s)``, summed from terms that are each >= 0 so that it does not cancel; the b-derivative
+    and what balancing it costs the bound; the derivative along ``along``; the mass of the
+    samples between the bounds of their density; deviation and mean size of ``s``.
+    """
+    if s.size <= threads.BLOCK:
+        return _settle_one_block(s, slope, centre, u, mu, guess, two_sided, along, r, a)  # type: ignore[no-any-return]
+    lam = _find_in_blocks(s, centre, u, mu, guess, two_sided)
+    sums = threads.block_sums(
+        _settle_blocks, _N_SUMS, s.size, 4.0, s, slope, centre, u, mu, lam, two_sided, along, r, a
+    )  # fmt: skip
+    return _conclude(lam, sums)  # type: ignore[no-any-return]
+
+
 @numba.njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
-def bound_and_slack(s, r, u, lam, two_sided):  # type: ignore[no-untyped-def]
+def _bound_blocks(first, last, size, s, r, u, lam, two_sided, sums):  # type: ignore[no-untyped-def]
+    for block in range(first, last):
+        above = slack = mass = 0.0
+        for i in range(block * size, min((block + 1) * size, s.size)):
+            over = max((abs(s[i]) if two_sided else s[i]) - lam, 0.0)
+            above += u[i] * over
+            slack += u[i] * (over - (r[i] * s[i] - lam * abs(r[i])))
+            mass += u[i] * abs(r[i])
+        sums[block, 0], sums[block, 1], sums[block, 2] = above, slack, mass
+
+
+def bound_and_slack(s: Array, r: Array, u: Array, lam: float, two_sided: bool) -> tuple[float, float]:
     """Return the bound of Lemma 1, ``lam + sum(u * [l - lam]_+) >= AT_k(l)``, and its excess over ``sum(u * r * s)``.
 
     The excess is summed from terms that are each >= 0, so it does not cancel. Both are exact at ``lam = l_[k]``.
     """
-    above = 0.0
-    slack = 0.0
-    mass = 0.0
-    for i in range(s.size):
-        over = max((abs(s[i]) if two_sided else s[i]) - lam, 0.0)
-        above += u[i] * over
-        slack += u[i] * (over - (r[i] * s[i] - lam * abs(r[i])))
-        mass += u[i] * abs(r[i])
-    return lam + above, slack + lam * max(1.0 - mass, 0.0)
+    above, slack, mass = threads.block_sums(_bound_blocks, 3, s.size, 1.0, s, r, u, lam, two_sided)
+    return float(lam + above), float(slack + lam * max(1.0 - mass, 0.0))
 
 
 @numba.njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
-def make_feasible(f, slope, u, balanced, r, a):  # type: ignore[no-untyped-def]
-    """Change the densities ``r`` into feasible ones and fill ``a = u r s'``; return ``a . f``.
+def _weigh_sides(first, last, size, u, r, slope, sums):  # type: ignore[no-untyped-def]
+    for block in range(first, last):
+        pull = push = 0.0
+        for i in range(block * size, min((block + 1) * size, r.size)):
+            a = u[i] * r[i] * slope[i]
+            pull += max(a, 0.0)
+            push += max(-a, 0.0)
+        sums[block, 0], sums[block, 1] = pull, push
+
+
+@numba.njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
+def _balance(first, last, size, u, r, slope, up, down, out, sums):  # type: ignore[no-untyped-def]
+    for block in range(first, last):
+        mass = 0.0
+        for i in range(block * size, min((block + 1) * size, r.size)):
+            a = u[i] * r[i] * slope[i]
+            out[i] = r[i] * (up if a > 0.0 else (down if a < 0.0 else 1.0))
+            mass += u[i] * abs(out[i])
+        sums[block, 0] = mass
+
+
+@numba.njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
+def _pull_along(first, last, size, f, slope, u, most, middle, r, a, sums):  # type: ignore[no-untyped-def]
+    for block in range(first, last):
+        along = total = 0.0
+        for i in range(block * size, min((block + 1) * size, r.size)):
+            r[i] /= most
+            a[i] = u[i] * r[i] * slope[i]
+            along += a[i] * (f[i] - middle)
+            total += a[i]
+        sums[block, 0], sums[block, 1] = along, total
+
+
+def make_feasible(
+    f: Array, slope: Array, u: Array, balanced: bool, density: Array, r: Array, a: Array
+) -> float:  # fmt: skip
+    """Fill ``r`` with feasible densities near the given ones, and ``a = u r s'``; return ``a . f``.
 
     If ``balanced``, the weights of the heavier side are scaled down until the derivative along the column of ones
     vanishes: they stay feasible, since ``sum(u |r|) <= 1`` may be slack, and the bound needs no guess of where the
     optimal intercept lies.
     """
-    _fill_pulls(u, r, slope, a)
-    pull = push = mass = 0.0
-    for i in range(r.size):
-        pull += max(a[i], 0.0)
-        push += max(-a[i], 0.0)
-    up = min(push / pull, 1.0) if balanced and pull > 0.0 else 1.0
-    down = min(pull / push, 1.0) if balanced and push > 0.0 else 1.0
-    for i in range(r.size):
-        r[i] *= up if a[i] > 0.0 else (down if a[i] < 0.0 else 1.0)
-        mass += u[i] * abs(r[i])
-    if mass > 1.0:  # feasible beyond rounding
-        for i in range(r.size):
-            r[i] /= mass
-    _fill_pulls(u, r, slope, a)
-    middle = f[0] if balanced else 0.0  # balanced, a sums to zero, and products with f are taken where they are small
-    along = total = 0.0
-    for i in range(r.size):
-        along += a[i] * (f[i] - middle)
-        total += a[i]
-    return along + middle * total
+    n, up, down = r.size, 1.0, 1.0
+    if balanced:
+        pull, push = (float(side) for side in threads.block_sums(_weigh_sides, 2, n, 1.0, u, density, slope))
+        up = min(push / pull, 1.0) if pull > 0.0 else 1.0
+        down = min(pull / push, 1.0) if push > 0.0 else 1.0
+    mass = float(threads.block_sums(_balance, 1, n, 1.5, u, density, slope, up, down, r)[0])
+    middle = float(f[0]) if balanced else 0.0  # then a sums to zero, and products with f are taken where they are small
+    most = max(mass, 1.0)  # feasible beyond rounding
+    along, total = threads.block_sums(_pull_along, 2, n, 1.5, f, slope, u, most, middle, r, a)
+    return float(along + middle * total)
 
 
 @numba.njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
-def weighted_change(u, r, after, before):  # type: ignore[no-untyped-def]
+def _change_blocks(first, last, size, u, r, after, before, sums):  # type: ignore[no-untyped-def]
+    for block in range(first, last):
+        total = 0.0
+        for i in range(block * size, min((block + 1) * size, u.size)):
+            total += u[i] * r[i] * (after[i] - before[i])
+        sums[block, 0] = total
+
+
+def weighted_change(u: Array, r: Array, after: Array, before: Array) -> float:
     """Return ``sum(u r (after - before))``."""
-    total = 0.0
-    for i in range(u.size):
-        total += u[i] * r[i] * (after[i] - before[i])
-    return total
+    return float(threads.block_sums(_change_blocks, 1, u.size, 1.0, u, r, after, before)[0])

@@ -15,6 +15,7 @@ from atklearn.losses.individual import Array
 from atklearn.problems.objective import Problem
 from atklearn.problems.rows import Density
 from atklearn.problems.solution import Solution, StopReason
+from atklearn.problems.threads import steady_blas
 from atklearn.solvers.exact.dual import climb
 from atklearn.solvers.exact.newton import Progress, ProximalNewton
 from atklearn.solvers.exact.quasi_newton import ProximalQuasiNewton
@@ -36,6 +37,7 @@ _QUASI_STEPS = 200
 _RELAX = 25.0
 
 
+@steady_blas()
 def solve_linear(
     problem: Problem,
     *,

@@ -1,0 +1,138 @@
+"""The generalised Hessian of the smoothed loss: which rows go in, their weights, the matrix or its products."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from atklearn.losses.individual import Array
+from atklearn.problems import passes, threads
+from atklearn.problems.features import Features
+from atklearn.problems.packed import PackedSymmetric
+from atklearn.problems.picking import Places
+
+__all__ = ["gram", "operator", "packed_gram", "strata", "weigh"]
+
+# Rows scaled at once for the Hessian: few enough for the cache, enough for BLAS.
+GRAM_BLOCK = 2048
+# Rows whose sum is kept apart, at least, and the number of such sums at most.
+_APART = 4
+_MOST_PARTS = 64
+# Of a large Hessian's rows, so few are scaled at once that their copy is small beside X.
+_SMALL_BLOCK = 256
+
+
+def strata(r: Array) -> tuple[Places, int]:
+    """Return the rows of positive density, those strictly between its bounds first, and how many these are."""
+    if r.size <= threads.BLOCK:
+        return passes.few_strata(r)  # type: ignore[no-any-return]
+    counts = np.empty((threads.count_blocks(r.size, threads.BLOCK), 2), dtype=np.intp)
+    threads.over_rows(passes.count_strata, r.size, 0.5, r, counts)
+    ends = np.cumsum(counts, axis=0)
+    n_tied, n_full = (int(end) for end in ends[-1])
+    rows = np.empty(n_tied + n_full, dtype=np.intp)
+    threads.over_rows(passes.fill_strata, r.size, 1.0, r, ends - counts + [0, n_tied], rows)
+    return rows, n_tied
+
+
+def weigh(
+    picked: Places, scale: Array, r: Array, slope: Array, curvatures: Array, u: Array, mu: float
+) -> tuple[Places, Array, Array, float]:  # fmt: skip
+    """Return the rows that have weight, their weights and pulls, and the mass of the tied: see ``passes.weigh``."""
+    n = picked.size
+    kept, (h, pulls) = np.empty(n, dtype=np.intp), np.empty((2, n))
+    n_blocks = 1 if n <= threads.BLOCK else threads.count_blocks(n, threads.BLOCK)
+    sums = np.empty((n_blocks, 2))
+    threads.over_rows(passes.weigh, n, 4.0, picked, scale, r, slope, curvatures, u, mu, kept, h, pulls, sums)
+    if n_blocks == 1:
+        count = int(sums[0, 0])
+        return kept[:count], h[:count], pulls[:count], float(sums[0, 1])
+    starts = np.concatenate([[0], np.cumsum(sums[:, 0].astype(np.intp))])
+    count = int(starts[-1])
+    if count < n:
+        gaps = kept, h, pulls
+        kept, (h, pulls) = np.empty(count, dtype=np.intp), np.empty((2, count))
+        threads.over_rows(passes.close_gaps, n, 1.0, starts, *gaps, kept, h, pulls)
+    return kept, h, pulls, float(np.add.reduce(sums[:, 1]))
+
+
+def gram(features: Features, picked: Places, h: Array) -> Array:
+    """Return ``sum(h_i x_i x_i^T)`` over the picked rows, by products ``B^T B``, which BLAS does half of."""
+    d, n = features.n_columns, picked.size
+    if n <= GRAM_BLOCK and not features.is_sparse:
+        scaled = np.empty((n, d))
+        passes.scale_rows(features.X, picked, h, scaled)
+        return np.asarray(scaled.T @ scaled)
+    size = GRAM_BLOCK * max(_APART, -(-n // (GRAM_BLOCK * _MOST_PARTS)), -(-4 * d // GRAM_BLOCK))
+    n_parts = threads.count_blocks(n, size)
+    if features.is_sparse:
+        squares = features.entries_per_row**2 + 1.0
+        if n * squares < 4.0 * n_parts * d * d:  # so few entries that several sums would cost more than they save
+            size, n_parts = max(n, 1), 1
+        parts = np.empty((n_parts, d, d))
+        threads.run(passes.sparse_gram, n_parts, n * squares, size, features.readable, picked, h, features.d, parts)
+    else:
+        plain = n == features.n_rows > GRAM_BLOCK and features.X.dtype == h.dtype and h.min() == h.max()
+        parts = np.zeros((n_parts, d, d))
+        add_grams = _add_plain_grams if plain else _add_grams
+        threads.run(add_grams, n_parts, 0.05 * n * d * d, size, features, picked, h, parts)
+        if plain:
+            parts *= h[0]
+    return threads.add_up(parts.reshape(n_parts, d * d)).reshape(d, d)
+
+
+def _add_grams(first: int, last: int, size: int, features: Features, picked: Places, h: Array, parts: Array) -> None:
+    scaled = np.empty((min(GRAM_BLOCK, picked.size), features.n_columns))
+    for part in range(first, last):
+        end = min((part + 1) * size, picked.size)
+        for begin in range(part * size, end, GRAM_BLOCK):
+            some = slice(begin, min(begin + GRAM_BLOCK, end))
+            block = scaled[: some.stop - begin]
+            passes.scale_rows(features.X, picked[some], h[some], block)
+            parts[part] += block.T @ block
+
+
+def _add_plain_grams(
+    first: int, last: int, size: int, features: Features, _picked: Places, _h: Array, parts: Array
+) -> None:  # fmt: skip
+    """Do the same where all rows count and are alike, as in ridge regression: without a scaled copy."""
+    d, ones = features.d, np.ones(GRAM_BLOCK)
+    for part in range(first, last):
+        H, end = parts[part], min((part + 1) * size, features.n_rows)
+        for begin in range(part * size, end, GRAM_BLOCK):
+            block = features.X[begin : min(begin + GRAM_BLOCK, end)]
+            H[:d, :d] += block.T @ block
+            H[d:, :d] += ones[: len(block)] @ block
+            H[d:, d:] += len(block)
+        H[:d, d:] = H[d:, :d].T
+
+
+def packed_gram(features: Features, picked: Places, h: Array) -> PackedSymmetric:
+    """Return ``sum(h_i x_i x_i^T)`` over the picked rows of an array, for many columns."""
+    total = PackedSymmetric(features.n_columns)
+    size = min(max(picked.size // 8, _SMALL_BLOCK), GRAM_BLOCK)
+    scaled = np.empty((min(size, picked.size), features.n_columns))
+    for begin in range(0, picked.size, size):
+        part = slice(begin, begin + size)
+        block = scaled[: picked.size - begin]
+        passes.scale_rows(features.X, picked[part], h[part], block)
+        total.add_gram(block)
+    return total
+
+
+def operator(features: Features, picked: Places, h: Array, rank_one: Array | None) -> tuple[Any, Array]:
+    """Return the function v -> H v, one pass over the picked rows, and the diagonal of H."""
+    if 2 * picked.size < features.n_rows:  # conjugate gradients pass over them many times: worth a copy
+        features, picked = Features(features.take(picked), features.has_ones), np.arange(picked.size)
+    diagonal = features.column_squares(picked, h)
+    if rank_one is not None:
+        diagonal -= rank_one**2
+
+    def product(v: Array) -> Array:
+        out = features.gram_product(picked, h, v[: features.d], float(v[-1]) if features.has_ones else 0.0)
+        if rank_one is not None:
+            out -= (rank_one @ v) * rank_one
+        return out
+
+    return product, diagonal

@@ -1,0 +1,166 @@
+"""Several threads: the same bits as on one, no more of them than allowed, and none of the parent's after a fork."""
+
+from __future__ import annotations
+
+import multiprocessing
+import sys
+import threading
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from atklearn.losses.aggregate import ranked_loss
+from atklearn.losses.individual import INDIVIDUAL_LOSSES
+from atklearn.problems import features, threads
+from atklearn.problems.compiled_rows import CompiledRows
+from atklearn.problems.objective import Problem
+from atklearn.problems.ranking import ranked
+from atklearn.solvers.exact.solve import solve_linear
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    """Cut small data into many blocks, and find every block worth a thread."""
+    monkeypatch.setattr(threads, "BLOCK", 128)
+    monkeypatch.setattr(threads, "WORTH", 1.0)
+    monkeypatch.setattr(features, "ENTRIES", 1000)
+
+
+KINDS = {
+    "dense64": lambda X: X,
+    "dense32": lambda X: X.astype(np.float32),
+    "csr": lambda X: sp.csr_array(np.where(np.abs(X) > 1.0, X, 0.0)),
+}
+
+
+def make_problem(loss, kind="dense64", n=3000, d=8, share=0.6):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, d))
+    score = X @ rng.standard_normal(d) + 0.5 + rng.standard_normal(n)
+    y = np.sign(score) if INDIVIDUAL_LOSSES[loss].task == "classification" else score
+    mass = rng.uniform(0.5, 2.0, n)
+    rows = CompiledRows(KINDS[kind](X), y, mass, INDIVIDUAL_LOSSES[loss](), True)
+    return Problem(rows, share * rows.total, 10.0, "free")
+
+
+def bits(solution):
+    return solution.coef.tobytes(), solution.density.tobytes(), solution.objective, solution.dual_gap
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("loss", ["log_loss", "hinge", "absolute_error", "huber"])
+def test_bits_do_not_depend_on_the_number_of_threads(loss, kind, monkeypatch):
+    found = set()
+    for count in (1, 2, 3):
+        monkeypatch.setattr(threads, "thread_count", lambda count=count: count)
+        found.add(bits(solve_linear(make_problem(loss, kind))))
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize("d", [50, 300])
+def test_neither_do_they_depend_on_the_threads_of_blas(d):
+    found = set()
+    for count in (1, 2, 3):
+        with threadpool_limits(count):
+            found.add(bits(solve_linear(make_problem("log_loss", n=2500, d=d, share=1.0))))
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize("d", [700])
+def test_nor_with_conjugate_gradients(d, monkeypatch):
+    found = set()
+    for count in (1, 2, 3):
+        monkeypatch.setattr(threads, "thread_count", lambda count=count: count)
+        found.add(bits(solve_linear(make_problem("log_loss", n=800, d=d))))
+    assert len(found) == 1
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_limits_on_threads_are_respected(monkeypatch):
+    def share(*_):
+        raise AssertionError("a pass was shared")
+
+    monkeypatch.setattr(threads._Crew, "share", share)
+    with threadpool_limits(1):
+        assert threads.thread_count() == 1
+        solve_linear(make_problem("log_loss"))
+
+
+def test_blas_gets_its_threads_back():
+    def blas_threads():
+        return [each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"]
+
+    before = blas_threads()
+    with threads.steady_blas():
+        with threads.steady_blas():
+            assert set(blas_threads()) == {1}
+        assert set(blas_threads()) == {1}
+    assert blas_threads() == before
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_errors_in_other_threads_arrive(monkeypatch):
+    def work(first, last):
+        if first > 0:
+            raise ValueError(f"blocks {first} to {last}")
+
+    monkeypatch.setattr(threads, "thread_count", lambda: 2)
+    with pytest.raises(ValueError, match="blocks 2 to 4"):
+        threads.run(work, 4, 100.0)
+    done = []
+    threads.run(lambda first, last: done.append((first, last)), 4, 100.0)  # they work on
+    assert sorted(done) == [(0, 2), (2, 4)]
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_fits_at_the_same_time_agree(monkeypatch):
+    monkeypatch.setattr(threads, "thread_count", lambda: 2)
+    found = []
+    fits = [
+        threading.Thread(target=lambda: found.append(bits(solve_linear(make_problem("log_loss"))))) for _ in range(4)
+    ]
+    for fit in fits:
+        fit.start()
+    for fit in fits:
+        fit.join()
+    assert len(found) == 4
+    assert len(set(found)) == 1
+
+
+def send_bits(connection):
+    connection.send(bits(solve_linear(make_problem("log_loss"))))
+
+
+@pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="forks")
+@pytest.mark.skipif(sys.platform == "darwin", reason="the system's own libraries do not survive a fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.usefixtures("small_blocks")
+def test_forked_children_have_threads_of_their_own(monkeypatch):
+    monkeypatch.setattr(threads, "thread_count", lambda: 2)
+    expected = bits(solve_linear(make_problem("log_loss")))
+    context = multiprocessing.get_context("fork")
+    ours, theirs = context.Pipe()
+    child = context.Process(target=send_bits, args=(theirs,))
+    child.start()
+    assert ours.poll(60)
+    assert ours.recv() == expected
+    child.join()
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("two_sided", [False, True])
+@pytest.mark.parametrize("share", [0.001, 0.3, 0.999, 1.0])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("ties", [False, True])
+def test_the_ranked_loss_is_that_of_the_aggregate(two_sided, share, weighted, ties):
+    rng = np.random.default_rng(0)
+    s = np.sort(rng.standard_normal(20_000))[::-1].copy()
+    if ties:
+        s = np.round(s)
+    mass = rng.integers(1, 4, s.size).astype(float) if weighted else np.full(s.size, 2.0)
+    k = share * mass.sum()
+    expected = ranked_loss(np.abs(s) if two_sided else s, mass, k)
+    assert ranked(s, mass, None if weighted else 2.0, k, two_sided=two_sided) == expected
