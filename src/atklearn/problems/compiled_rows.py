@@ -209,6 +209,10 @@ class CompiledPoint:
         """Make the densities the centre."""
         self.centre = self.here.r.copy()
 
+    def densities(self) -> Array:
+        """Return the densities of the last smoothing."""
+        return self.here.r.copy()
+
     def reach(self) -> float:
         """Return the length of the interval that holds all predictions and targets."""
         return float(passes.span(self.here.f, *self.rows.target_range))
