@@ -63,7 +63,7 @@ def newton_system(
             ridge[free] = (abs(gradient[free]) + 1e-12) / reach
         return NewtonSystem(_iterative(point, mu, ridge, cautious, None))
     # A Gram matrix of this many rows costs about as much as the passes over the data that surround it.
-    most = None if problem.is_quadratic else max(20_000, 20 * d, 8 * problem.rows.n_rows // d)
+    most = None if problem.is_quadratic else max(20_000, 20 * d, 2 * problem.rows.n_rows // d)
     curvature = point.curvature(mu, form=True, cautious=cautious, most=most, seed=seed)
     H = curvature.matrix
     assert H is not None
