@@ -76,8 +76,10 @@ def solve_linear(
         if zero is not None:
             if progress is not None:
                 progress(steps, zero.objective, zero.dual_gap)
-            return Solution.of(zero, tol=tol, n_iter=steps, otherwise=StopReason.STALLED, smoothing=smoothing or 0.0)
+            return Solution.of(zero, tol=tol, n_iter=steps, otherwise=StopReason.STALLED, smoothing=doubt.at_zero)
         doubt.settle()
+        if not coef.any():  # densities and smoothing of a collapse say nothing of what is above it
+            density = smoothing = None
         solution = _solve_from(problem, coef, density, smoothing, tol, max(max_iter - steps, 1), doubt)
     if problem.loss.task == "classification" and not solution.beats(problem.rows.loss_at_zero):
         solution = _zero(problem, solution, tol)
