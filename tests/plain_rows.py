@@ -168,6 +168,9 @@ class PlainPoint:
     def recentre(self) -> None:
         self.centre = self.r
 
+    def densities(self) -> Array:
+        return self.r
+
     def reach(self) -> float:
         return float(np.ptp(np.append(self.f, self.rows.y)))
 

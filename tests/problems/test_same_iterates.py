@@ -18,7 +18,7 @@ from atklearn.problems.compiled_rows import CompiledRows
 from atklearn.problems.objective import Problem
 from atklearn.problems.rows import Curvature, Part, Point, Proof, Ray, Reading, Rows
 from atklearn.problems.solution import Solution, StopReason
-from atklearn.solvers.exact import collapse, grid, newton, solve, system
+from atklearn.solvers.exact import balance, collapse, grid, newton, solve, system, thinning
 from atklearn.solvers.exact.grid import solve_grid
 from atklearn.solvers.exact.solve import solve_linear
 
@@ -59,10 +59,10 @@ def test_plain_and_compiled_rows_take_the_same_steps(loss, intercept):
     assert same >= 19
 
 
-def many_rows(loss: str, share: float, n: int) -> Case:
+def many_rows(loss: str, share: float, n: int, noise: float = 0.3) -> Case:
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n, 4))
-    score = X @ rng.standard_normal(4) + 0.5 + 0.3 * rng.standard_normal(n)
+    score = X @ rng.standard_normal(4) + 0.5 + noise * rng.standard_normal(n)
     y = np.sign(score) if INDIVIDUAL_LOSSES[loss].task == "classification" else score
     mass = rng.uniform(0.5, 2.0, n)
     return Case(loss, "free", X, y, mass, share * mass.sum(), 10.0)
@@ -71,13 +71,13 @@ def many_rows(loss: str, share: float, n: int) -> Case:
 @pytest.mark.parametrize("loss", LOSSES)
 def test_working_sets_grow_the_same_way(loss, monkeypatch):
     monkeypatch.setattr(solve, "_MANY", 1000)
-    monkeypatch.setattr(solve, "_LARGE", 1000)  # at zero, where one would start else, all classification losses tie
-    assert take_the_same_way(many_rows(loss, 0.02, n=3000))
+    monkeypatch.setattr(solve, "LARGE", 1000)  # at zero, where one would start else, all classification losses tie
+    assert take_the_same_way(many_rows(loss, 0.02, n=3000, noise=0.01))  # more would collapse
 
 
 @pytest.mark.parametrize("loss", ["log_loss", "absolute_error"])
 def test_thinned_starts_are_the_same(loss, monkeypatch):
-    monkeypatch.setattr(solve, "_LARGE", 1000)
+    monkeypatch.setattr(solve, "LARGE", 1000)
     assert take_the_same_way(many_rows(loss, 0.5, n=3000))
 
 
@@ -117,7 +117,7 @@ def test_the_collapse_is_the_same():
 
 # The line between the algorithm and the data
 
-THE_ALGORITHM = (newton, system, solve, grid, collapse, objective)
+THE_ALGORITHM = (newton, system, solve, thinning, balance, grid, collapse, objective)
 INTERFACES = {
     "rows": Rows,
     "point": Point,
@@ -231,7 +231,8 @@ N_SEALED = 211
 @pytest.mark.parametrize("loss", ["log_loss", "hinge", "absolute_error"])
 def test_solver_grid_and_collapse_run_on_rows_that_show_nothing_but_the_interface(loss, monkeypatch):
     monkeypatch.setattr(solve, "_MANY", 100)
-    monkeypatch.setattr(solve, "_LARGE", 200)
+    monkeypatch.setattr(solve, "LARGE", 200)
+    monkeypatch.setattr(balance, "LARGE", 200)
     case = many_rows(loss, 0.05, n=N_SEALED)
     open_problem = case.problem_on(PlainRows)
     problem = Problem(Sealed(open_problem.rows, Rows), case.k, case.C, "free")

@@ -257,6 +257,10 @@ class CompiledPoint:
             self.own_centre = np.empty(self.rows.n_rows)
         self.centre = threads.fill(self.own_centre, np.positive, self.here.r)
 
+    def densities(self) -> Array:
+        """Return the densities of the last smoothing."""
+        return self.here.r.copy()
+
     def reach(self) -> float:
         """Return the length of the interval that holds all predictions and targets."""
         f = self.here.f

@@ -122,6 +122,9 @@ class Point(Protocol):
     def recentre(self) -> None:
         """Make the densities the centre."""
 
+    def densities(self) -> Density:
+        """Return the densities of the last smoothing, as they are now."""
+
     def refresh(self) -> None:
         """Compute predictions and losses anew from z: moves along rays add up rounding."""
 

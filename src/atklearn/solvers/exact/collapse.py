@@ -17,7 +17,8 @@ from typing import Any
 
 from atklearn.losses.individual import Hinge
 from atklearn.problems.objective import Problem
-from atklearn.solvers.exact.solve import solve_linear, thin
+from atklearn.solvers.exact.solve import solve_linear
+from atklearn.solvers.exact.thinning import thin
 
 __all__ = ["CollapseWarning", "collapse_limit", "collapse_share", "warn_of_collapse"]
 

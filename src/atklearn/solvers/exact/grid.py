@@ -119,6 +119,8 @@ class _Signs:
 def _predict(cell: Problem, row: list[Solution], above: list[Solution], Cs: list[float]) -> Solution | None:
     """Return the start of the next cell of ``row`` from what is solved, or None at the first cell of all."""
     j = len(row)
+    if row and not row[-1].coef.any():  # collapsed: the same weights balance whatever C
+        return row[-1]
     if above and j:
         return _combine(cell, [(1.0, row[-1]), (1.0, above[j]), (-1.0, above[j - 1])])
     if above:

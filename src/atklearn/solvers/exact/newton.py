@@ -103,6 +103,16 @@ class ProximalNewton:
             smoothing=self.mu,
         )
 
+    def advance(self) -> bool:
+        """Take one Newton step at the smoothing as it is; return whether it moved."""
+        self.steps += 1
+        return self._step()
+
+    def resume(self, smoothing: float) -> None:
+        """Go on with another smoothing around the same centre."""
+        self.mu = smoothing
+        self._smooth()
+
     def _measure(self) -> tuple[float, float, float]:
         """Return an upper bound of the objective, and the two parts of the gap."""
         problem, reading = self.problem, self.reading

@@ -16,23 +16,16 @@ from atklearn.problems.objective import Problem
 from atklearn.problems.rows import Density
 from atklearn.problems.solution import Solution, StopReason
 from atklearn.problems.threads import steady_blas
-from atklearn.solvers.exact.dual import climb
+from atklearn.solvers.exact.balance import certify_zero
 from atklearn.solvers.exact.newton import Progress, ProximalNewton
-from atklearn.solvers.exact.quasi_newton import ProximalQuasiNewton
+from atklearn.solvers.exact.thinning import LARGE, THINNING, thin
+from atklearn.solvers.exact.wide import is_wide, solve_wide
 
-__all__ = ["solve_linear", "thin"]
+__all__ = ["solve_linear"]
 
-# From this many rows on, one in so many of them gives the start.
-_LARGE = 50_000
-_THINNING = 20
 # A working set pays if there are this many rows and the top k is at most this part of them.
 _MANY = 5000
 _SMALL_TOP = 0.2
-# From this many columns on, a quasi-Newton step is cheaper than Newton's by more than it is worse; so many, or one for
-# every two columns, cost as much as some fifteen of Newton's.
-_MANY_COLUMNS = 600
-_SOME_COLUMNS = 150  # if there are few rows
-_QUASI_STEPS = 200
 # A warm start takes the last smoothing of its predecessor times this: wide enough to move, narrow enough to gain.
 _RELAX = 25.0
 
@@ -78,13 +71,73 @@ def solve_linear(
         coef, density, smoothing = _cold_start(problem, tol, max_iter)
     else:
         coef, density, smoothing = start.coef, start.density, relax * start.smoothing
-    if problem.rows.n_rows >= _MANY and problem.k <= _SMALL_TOP * problem.rows.total:
-        solution = _solve_on_top(problem, coef, density, smoothing, tol, max_iter, progress)
-    else:
-        solution = _solve_on_all(problem, coef, density, smoothing, tol, max_iter, progress)
+    doubt = _Doubt(problem, coef, progress)
+    if start is not None or problem.rows.n_rows >= LARGE:  # a neighbour, or a part of the rows, has collapsed already
+        doubt.is_raised = doubt.may_be_zero and not coef.any()
+    steps = 0
+    if not doubt.is_raised:
+        solution = _solve_from(problem, coef, density, smoothing, tol, max_iter, doubt)
+    if doubt.is_raised:
+        zero, steps = certify_zero(problem, tol, max_iter, None if start is None else start.density)
+        if zero is not None:
+            if progress is not None:
+                progress(steps, zero.objective, zero.dual_gap)
+            return Solution.of(zero, tol=tol, n_iter=steps, otherwise=StopReason.STALLED, smoothing=doubt.at_zero)
+        doubt.settle()
+        if not coef.any():  # densities and smoothing of a collapse say nothing of what is above it
+            density = smoothing = None
+        solution = _solve_from(problem, coef, density, smoothing, tol, max(max_iter - steps, 1), doubt)
     if problem.loss.task == "classification" and not solution.beats(problem.rows.loss_at_zero):
-        return _zero(problem, solution, tol)
-    return solution
+        solution = _zero(problem, solution, tol)
+    return replace(solution, n_iter=steps + solution.n_iter)
+
+
+class _Doubt:
+    """Looks on while a classifier is fitted, and stops the solver if it does not beat w = 0 soon.
+
+    Where it does, no more is needed: zero is not optimal.
+    """
+
+    def __init__(self, problem: Problem, start: Array, progress: Progress | None) -> None:
+        self.at_zero = problem.rows.loss_at_zero if problem.loss.task == "classification" else 0.0
+        self.progress = progress
+        is_classification = problem.loss.task == "classification"
+        # so many columns fit any labels, or nearly so
+        self.may_be_zero = is_classification and problem.k < problem.rows.total and not is_wide(problem)
+        self.is_raised = False
+        self.first = 0 if start.any() else 1
+
+    def look(self, steps: int, objective: float, gap: float) -> bool:
+        """Say whether to stop, after so many steps."""
+        if steps == self.first and self.compare(objective):
+            return True
+        return self.progress is not None and bool(self.progress(steps, objective, gap))
+
+    def compare(self, objective: float) -> bool:
+        """Say whether to stop where the objective is as high as given."""
+        self.is_raised = self.may_be_zero and objective >= self.at_zero
+        return self.is_raised
+
+    def settle(self) -> None:
+        """Look no more."""
+        self.may_be_zero = self.is_raised = False
+
+
+def _solve_from(
+    problem: Problem,
+    coef: Array,
+    density: Density | None,
+    smoothing: float | None,
+    tol: float,
+    max_iter: int,
+    doubt: _Doubt,
+) -> Solution:
+    """Solve from coefficients, densities and a smoothing."""
+    if problem.rows.n_rows >= _MANY and problem.k <= _SMALL_TOP * problem.rows.total:
+        return _solve_on_top(problem, coef, density, smoothing, tol, max_iter, doubt)
+    if is_wide(problem):
+        return solve_wide(problem, coef, density, smoothing, tol, max_iter, doubt.look)
+    return ProximalNewton(problem, coef, density, smoothing).run(tol, max_iter, doubt.look)
 
 
 def _solve_conditioned(
@@ -107,52 +160,13 @@ def _solve_conditioned(
     return replace(solution, dual_gap=solution.objective).moved_to(given.certify(coef, solution.density), tol)
 
 
-def _solve_on_all(
-    problem: Problem,
-    coef: Array,
-    density: Density | None,
-    smoothing: float | None,
-    tol: float,
-    max_iter: int,
-    progress: Progress | None,
-) -> Solution:
-    """Solve on all rows: by Newton steps; on wide data by cheaper ones first, as long as these get on."""
-    if not _is_wide(problem):
-        return ProximalNewton(problem, coef, density, smoothing).run(tol, max_iter, progress)
-    climbed = climb(problem, density, tol, max_iter, progress)
-    if climbed is not None:
-        if climbed.reaches(tol) or climbed.stop_reason is StopReason.CALLBACK:
-            return climbed
-        coef, density, smoothing = climbed.coef, climbed.density, None
-    steps = min(max_iter, max(_QUASI_STEPS, problem.rows.n_columns // 2))
-    quick = ProximalQuasiNewton(problem, coef, density, smoothing).run(tol, steps, progress)
-    if quick.reaches(tol) or quick.stop_reason is StopReason.CALLBACK or quick.n_iter >= max_iter:
-        return quick
-    newton = ProximalNewton(problem, quick.coef, quick.density, quick.smoothing)
-    solution = newton.run(tol, max_iter - quick.n_iter, progress)
-    return replace(solution, n_iter=quick.n_iter + solution.n_iter)
-
-
-def _is_wide(problem: Problem) -> bool:
-    """Say whether a Newton step costs many passes over X."""
-    n, d = problem.rows.n_rows, problem.rows.n_columns
-    many = d > _MANY_COLUMNS or (d > _SOME_COLUMNS and n <= 2 * d)
-    return problem.rows.is_dense and many and not problem.is_quadratic
-
-
-def thin(problem: Problem, n_rows: int, least_k: float = 0.0) -> Problem:
-    """Return the problem on a random part of the rows, with k in proportion, or ``least_k`` if that is more."""
-    rows = problem.rows.sample(n_rows)
-    return problem.on(rows, min(max(problem.k * rows.total / problem.rows.total, least_k), rows.total))
-
-
 def _cold_start(problem: Problem, tol: float, max_iter: int) -> tuple[Array, None, float | None]:
     """Return coefficients, densities and smoothing from nothing: zero, or the solution on some of many rows."""
     n, d = problem.rows.n_rows, problem.rows.n_columns
-    if n < _LARGE or problem.is_quadratic:
+    if n < LARGE or problem.is_quadratic:
         return np.zeros(d), None, None
     # A top of fewer rows than columns would be fitted by chance: a larger top tells more of the whole.
-    thinned = thin(problem, n // _THINNING, least_k=5.0 * d * problem.rows.total / n)
+    thinned = thin(problem, n // THINNING, least_k=5.0 * d * problem.rows.total / n)
     # The optimum on the thinned rows is off by about d / (rows in the top): to find it more finely is wasted.
     coarse = float(np.clip(d * thinned.rows.total / thinned.rows.n_rows / thinned.k, tol, 0.01))
     sketch = solve_linear(thinned, tol=coarse, max_iter=max_iter)
@@ -166,7 +180,7 @@ def _solve_on_top(
     smoothing: float | None,
     tol: float,
     max_iter: int,
-    progress: Progress | None,
+    doubt: _Doubt,
 ) -> Solution:
     """Solve on the largest losses, adding rows that rise above the threshold, until the gap holds on all rows.
 
@@ -179,17 +193,21 @@ def _solve_on_top(
     density = None if density is None else part.restrict(density)
     while part.rows.n_rows < rows.n_rows:
         newton = ProximalNewton(problem.on(part.rows, k), coef, density, smoothing)
-        solved = newton.run(0.5 * tol, max_iter - steps, progress)
+        solved = newton.run(0.5 * tol, max_iter - steps, doubt.look)
         steps += solved.n_iter
         coef, smoothing, density = solved.coef, 5.0 * solved.smoothing, part.extend(solved.density)
         point = rows.at(coef, k, density)
         certificate = problem.certify_point(point)
-        if certificate.reaches(tol) or solved.stop_reason is not StopReason.CONVERGED:
+        if (
+            certificate.reaches(tol)
+            or solved.stop_reason is not StopReason.CONVERGED
+            or doubt.compare(certificate.objective)
+        ):
             otherwise = StopReason.STALLED if solved.stop_reason is StopReason.CONVERGED else solved.stop_reason
             return Solution.of(certificate, tol=tol, n_iter=steps, otherwise=otherwise, smoothing=solved.smoothing)
         part = point.largest(max(part.rows.n_rows, 2000), beside=part, above=solved.threshold)
         density = part.restrict(density)
-    solution = ProximalNewton(problem, coef, density, smoothing).run(tol, max_iter - steps, progress)
+    solution = ProximalNewton(problem, coef, density, smoothing).run(tol, max_iter - steps, doubt.look)
     return replace(solution, n_iter=steps + solution.n_iter)
 
 

@@ -58,9 +58,8 @@ def newton_system(
     d, free = problem.rows.n_columns, problem.free
     if d > _DENSE_COLUMNS:
         ridge = problem.ridge
-        if (
-            free is not None and not problem.is_quadratic
-        ):  # H may be singular along it: a ridge that keeps the step within reach
+        if free is not None and not problem.is_quadratic:
+            # H may be singular along it: a ridge that keeps the step within reach
             ridge = ridge.copy()
             ridge[free] = (abs(gradient[free]) + 1e-12) / reach
         # a triangle of H that is no larger than X
@@ -68,7 +67,7 @@ def newton_system(
         system = _factor_packed(problem, point, mu, ridge, cautious) if packed else None
         return system or NewtonSystem(_iterative(point, mu, ridge, cautious, None))
     # A Gram matrix of this many rows costs about as much as the passes over the data that surround it.
-    most = None if problem.is_quadratic else max(20_000, 20 * d, 8 * problem.rows.n_rows // d)
+    most = None if problem.is_quadratic else max(20_000, 20 * d, 2 * problem.rows.n_rows // d)
     curvature = point.curvature(mu, form="matrix", cautious=cautious, most=most, seed=seed)
     H = curvature.matrix
     assert H is not None

@@ -1,0 +1,52 @@
+"""Wide data, where a Newton step costs many passes over X: cheaper steps first, as long as these get on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from atklearn.losses.individual import Array
+from atklearn.problems.objective import Problem
+from atklearn.problems.rows import Density
+from atklearn.problems.solution import Solution, StopReason
+from atklearn.solvers.exact.dual import climb
+from atklearn.solvers.exact.newton import Progress, ProximalNewton
+from atklearn.solvers.exact.quasi_newton import ProximalQuasiNewton
+
+__all__ = ["is_wide", "solve_wide"]
+
+# From so many columns on, a quasi-Newton step is cheaper than Newton's by more than it is worse.
+_MANY_COLUMNS = 600
+_SOME_COLUMNS = 150  # if there are few rows
+# So many of these, or one for every two columns, cost as much as some fifteen of Newton's.
+_QUASI_STEPS = 200
+
+
+def is_wide(problem: Problem) -> bool:
+    """Say whether a Newton step costs many passes over X."""
+    n, d = problem.rows.n_rows, problem.rows.n_columns
+    many = d > _MANY_COLUMNS or (d > _SOME_COLUMNS and n <= 2 * d)
+    return problem.rows.is_dense and many and not problem.is_quadratic
+
+
+def solve_wide(
+    problem: Problem,
+    coef: Array,
+    density: Density | None,
+    smoothing: float | None,
+    tol: float,
+    max_iter: int,
+    progress: Progress | None,
+) -> Solution:
+    """Solve by coordinate ascent on the dual if the loss has a kink, then by quasi-Newton steps, then by Newton's."""
+    climbed = climb(problem, density, tol, max_iter, progress)
+    if climbed is not None:
+        if climbed.reaches(tol) or climbed.stop_reason is StopReason.CALLBACK:
+            return climbed
+        coef, density, smoothing = climbed.coef, climbed.density, None
+    steps = min(max_iter, max(_QUASI_STEPS, problem.rows.n_columns // 2))
+    quick = ProximalQuasiNewton(problem, coef, density, smoothing).run(tol, steps, progress)
+    if quick.reaches(tol) or quick.stop_reason is StopReason.CALLBACK or quick.n_iter >= max_iter:
+        return quick
+    newton = ProximalNewton(problem, quick.coef, quick.density, quick.smoothing)
+    solution = newton.run(tol, max_iter - quick.n_iter, progress)
+    return replace(solution, n_iter=quick.n_iter + solution.n_iter)
