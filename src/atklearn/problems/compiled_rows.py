@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from atklearn.losses.aggregate import ranked_loss
 from atklearn.losses.compiled import compiled
 from atklearn.losses.individual import Array, IndividualLoss, Kink
-from atklearn.problems import passes, smoothing
+from atklearn.problems import fused, passes, smoothing
 from atklearn.problems.access import readable
 from atklearn.problems.conditioning import Units, convert, helpful_units
 from atklearn.problems.picking import Places, largest_places, sample_runs
@@ -62,6 +62,8 @@ class CompiledRows:
         self.two_sided = self.kink.is_two_sided
         self.readable = readable(self.X)
         self.compiled_loss = compiled(loss)
+        # So small that several passes are made in one call: the calls cost more than the passes.
+        self.is_small = self.n_rows <= _GRAM_BLOCK and not sp.issparse(X) and self.compiled_loss is not None
         self._conditioned: dict[bool, tuple[CompiledRows, Units] | None] = {}
 
     @cached_property
@@ -111,11 +113,10 @@ class CompiledRows:
 
     def blend(self, terms: Sequence[tuple[float, Array]], k: float) -> Array:
         """Return a linear combination of densities, made feasible."""
-        total = terms[0][0] * terms[0][1]
+        out = terms[0][0] * terms[0][1]
         for factor, density in terms[1:]:
-            total += factor * density
-        out: Array = np.minimum(np.maximum(total, -1.0 if self.two_sided else 0.0), 1.0)
-        out /= max(1.0, float(self.mass @ np.abs(out)) / k)
+            passes.add_scaled(factor, density, out)
+        passes.clip_to_mass(self.mass, k, -1.0 if self.two_sided else 0.0, out)
         return out
 
     def sample_weights(self, density: Array, k: float) -> Array:
@@ -153,6 +154,15 @@ class CompiledRows:
             part = slice(begin, begin + _BLOCK)
             into.s[part], into.slope[part], _ = self.loss.expand(into.f[part], self.y[part])
 
+    def predict_and_expand(self, z: Array, into: _Losses) -> None:
+        """Fill in the predictions of z, ``s`` and its slope."""
+        if self.is_small:
+            fused.predict_and_expand(
+                self.compiled_loss, self.X, *self.split(z), self.y, into.f, into.s, into.slope
+            )  # fmt: skip
+        else:
+            self.expand(self.predict(z, into.f), 0.0, into.f, into)
+
     def curvatures(self, f: Array, rows: Places) -> Array:
         """Return the second derivatives of ``s`` for some rows."""
         if self.compiled_loss is None:
@@ -182,12 +192,12 @@ class CompiledPoint:
 
     def refresh(self) -> None:
         """Compute predictions and losses anew from z."""
-        f = self.here.f
         if self.rows.n_rows < _MANY_ROWS or self.z.any():
-            self.rows.predict(self.z, f)
+            self.rows.predict_and_expand(self.z, self.here)
         else:  # where cold starts begin: no pass over X
+            f = self.here.f
             f.fill(0.0)
-        self.rows.expand(f, 0.0, f, self.here)
+            self.rows.expand(f, 0.0, f, self.here)
         self.is_fresh = True
 
     def smooth(self, mu: float) -> Reading:
@@ -237,6 +247,13 @@ class CompiledPoint:
     ) -> Curvature:
         """Return the generalised Hessian of the smoothed loss."""
         rows, here = self.rows, self.here
+        if form and rows.is_small:
+            H = np.empty((rows.n_columns, rows.n_columns))
+            has_ties = fused.hessian(
+                rows.compiled_loss, rows.X, here.f, rows.y, here.s, here.slope, here.r, self.u, mu, here.moving,
+                cautious and rows.kink is Kink.NONE, H,
+            )  # fmt: skip
+            return Curvature(H, None, None, is_sampled=False, has_ties=has_ties)
         picked, n_tied = passes.strata(here.r)
         scale = np.ones(picked.size)
         is_sampled = most is not None and picked.size > most
@@ -328,7 +345,7 @@ class CompiledPoint:
         gradient = rows.pull_back(a)
         if not self.is_fresh:
             exact = self.there = self.there or _Losses(rows.n_rows)
-            rows.expand(rows.predict(self.z, exact.f), 0.0, exact.f, exact)
+            rows.predict_and_expand(self.z, exact)
         threshold = self._ranked(exact.s)
         value, slack = smoothing.bound_and_slack(exact.s, r, self.u, threshold, rows.two_sided)
         if not self.is_fresh:
@@ -365,8 +382,19 @@ class CompiledRay:
     def at(self, t: float, mu: float) -> Reading:
         """Smooth the losses at ``z + t * direction``."""
         self.t = t
-        self.point.rows.expand(self.point.here.f, t, self.f_direction, self.there)
-        return self.point.settle(self.there, mu, self.f_direction)
+        point, there = self.point, self.there
+        rows = point.rows
+        if not rows.is_small:
+            rows.expand(point.here.f, t, self.f_direction, there)
+            return point.settle(there, mu, self.f_direction)
+        reading = Reading(
+            *fused.look(
+                rows.compiled_loss, point.here.f, t, self.f_direction, rows.y, there.f, there.s, there.slope,
+                point.centre, point.u, mu, point.here.threshold, rows.two_sided, there.r, there.a,
+            )
+        )  # fmt: skip
+        there.threshold, there.moving = reading.threshold, reading.moving
+        return reading
 
     def land(self) -> None:
         """Move the point to where the ray was last looked at."""

@@ -187,3 +187,22 @@ def column_squares(X, rows, h, out):  # type: ignore[no-untyped-def]
     """Add ``sum(h_i x_ij^2)`` over the given rows to ``out``."""
     for place in range(rows.size):
         add_squares(X, rows[place], h[place], out)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def add_scaled(factor, values, out):  # type: ignore[no-untyped-def]
+    """Add ``factor * values`` to ``out``."""
+    for i in range(out.size):
+        out[i] += factor * values[i]
+
+
+@numba.njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
+def clip_to_mass(mass, k, lowest, r):  # type: ignore[no-untyped-def]
+    """Make densities feasible: between ``lowest`` and 1, then scaled down until ``sum(mass |r|) <= k``."""
+    total = 0.0
+    for i in range(r.size):
+        r[i] = min(max(r[i], lowest), 1.0)
+        total += mass[i] * abs(r[i])
+    if total > k:
+        for i in range(r.size):
+            r[i] *= k / total

@@ -1,0 +1,69 @@
+"""Several passes as one compiled call, for data so small that the calls cost more than the passes."""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+from atklearn.losses.compiled import expand_one
+from atklearn.problems.passes import expand_along, predict
+from atklearn.problems.smoothing import settle
+
+__all__ = ["hessian", "look", "predict_and_expand"]
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def hessian(loss, X, f, y, s, slope, r, u, mu, moving, cautious, H):  # type: ignore[no-untyped-def]
+    """Fill ``H`` with the generalised Hessian of an array X, all rows, with ones if it is larger; return the ties.
+
+    See :meth:`atklearn.problems.rows.Point.curvature`.
+    """
+    n, d = X.shape
+    scaled = np.empty((n, len(H)))
+    rank_one = np.zeros(len(H))
+    tied_mass = 0.0
+    count = 0
+    for i in range(n):
+        size = abs(r[i])
+        if size == 0.0:
+            continue
+        _, _, curvature = expand_one(loss, f[i], y[i])
+        if cautious:
+            curvature = max(curvature, slope[i] ** 2 / max(2.0 * s[i], 1e-300))
+        weight = u[i] * size * curvature
+        if size < 1.0:
+            weight += u[i] * slope[i] ** 2 / mu
+            tied_mass += u[i]
+            pull = u[i] * slope[i] if r[i] > 0.0 else -u[i] * slope[i]
+            for j in range(d):
+                rank_one[j] += pull * X[i, j]
+            for j in range(d, len(H)):
+                rank_one[j] += pull
+        if weight > 0.0:
+            root = np.sqrt(weight)
+            for j in range(d):
+                scaled[count, j] = root * X[i, j]
+            for j in range(d, len(H)):
+                scaled[count, j] = root
+            count += 1
+    np.dot(scaled[:count].T, scaled[:count], H)
+    if moving > 0.0:
+        factor = 1.0 / (mu * max(moving, tied_mass))
+        for i in range(len(H)):
+            for j in range(len(H)):
+                H[i, j] -= factor * rank_one[i] * rank_one[j]
+    return tied_mass > 0.0
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def look(loss, start, t, direction, y, f, s, slope, centre, u, mu, guess, two_sided, r, a):  # type: ignore[no-untyped-def]
+    """Expand the losses at ``start + t * direction`` and settle their densities."""
+    expand_along(loss, start, t, direction, y, f, s, slope)
+    return settle(s, slope, centre, u, mu, guess, two_sided, direction, r, a)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def predict_and_expand(loss, X, w, bias, y, f, s, slope):  # type: ignore[no-untyped-def]
+    """Fill in predictions, the smooth part of their losses and its slope."""
+    predict(X, w, bias, f)
+    expand_along(loss, f, 0.0, f, y, f, s, slope)
