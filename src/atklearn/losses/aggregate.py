@@ -19,6 +19,7 @@ inside a sample takes it in part.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from numbers import Integral, Real
 
@@ -37,6 +38,7 @@ __all__ = [
     "ranked_range",
     "resolve_k",
     "top_k",
+    "top_rank",
 ]
 
 # Fractions such as 0.07 * 100 miss the whole number they mean; a slice end this close to a sample's end is that end.
@@ -194,11 +196,16 @@ def _check(losses: npt.ArrayLike, sample_weight: npt.ArrayLike | None) -> tuple[
     return loss, weight
 
 
+def top_rank(places: float, count: int) -> int:
+    """Return the rank, from 1 to ``count``, at which that many places, not always a whole number, are taken."""
+    return min(max(math.ceil(places * (1 - _ROUNDING)), 1), count)
+
+
 def ranked_loss(loss: Array, weight: Array | None, mass: float) -> float:
     """Return the loss at which the mass counted from the top reaches ``mass``, in O(n)."""
     if weight is None or weight.min() == weight.max():
         places = mass if weight is None else mass / weight[0]
-        rank = min(max(int(np.ceil(places * (1 - _ROUNDING))), 1), loss.size)
+        rank = top_rank(places, loss.size)
         if rank == loss.size:
             return float(loss.min())
         return float(np.partition(loss, loss.size - rank)[loss.size - rank])

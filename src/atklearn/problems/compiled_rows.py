@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from atklearn.losses.aggregate import ranked_loss
+from atklearn.losses.aggregate import ranked_loss, top_rank
 from atklearn.losses.compiled import compiled
 from atklearn.losses.individual import Array, IndividualLoss, Kink
 from atklearn.problems import fused, passes, smoothing
@@ -340,6 +340,14 @@ class CompiledPoint:
     def prove(self, *, balanced: bool) -> Proof:
         """Return the exact aggregate and a feasible density near r."""
         rows, here, exact, r = self.rows, self.here, self.here, self.here.r.copy()
+        if rows.is_small and rows.each is not None:
+            gradient = np.empty(rows.n_columns)
+            value, threshold, slack = fused.prove(
+                rows.compiled_loss, rows.X, *rows.split(self.z), rows.y, self.u,
+                top_rank(self.k / rows.each, rows.n_rows), balanced, here.f, here.s, here.slope, self.is_fresh, r,
+                gradient,
+            )  # fmt: skip
+            return Proof(value, threshold, slack, gradient, r)
         a = np.empty(rows.n_rows)
         along = smoothing.make_feasible(here.f, here.slope, self.u, balanced, r, a)
         gradient = rows.pull_back(a)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-from atklearn.losses.compiled import expand_one
-from atklearn.problems.passes import expand_along, predict
-from atklearn.problems.smoothing import settle
+from atklearn.losses.compiled import ABSOLUTE, POSITIVE_PART, expand_one
+from atklearn.problems.passes import expand_along, predict, pull_back
+from atklearn.problems.smoothing import bound_and_slack, make_feasible, settle, weighted_change
 
-__all__ = ["hessian", "look", "predict_and_expand"]
+__all__ = ["hessian", "look", "predict_and_expand", "prove"]
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -67,3 +67,35 @@ def predict_and_expand(loss, X, w, bias, y, f, s, slope):  # type: ignore[no-unt
     """Fill in predictions, the smooth part of their losses and its slope."""
     predict(X, w, bias, f)
     expand_along(loss, f, 0.0, f, y, f, s, slope)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def prove(loss, X, w, bias, y, u, rank, balanced, f, s, slope, is_fresh, r, gradient):  # type: ignore[no-untyped-def]
+    """Make the densities ``r`` feasible and fill their gradient, ``X^T (u r s')``; return value, threshold and slack.
+
+    See :meth:`atklearn.problems.rows.Point.prove`; all rows have the same mass, and ``rank`` of them are the top.
+    """
+    a = np.empty(y.size)
+    d = X.shape[1]
+    along = make_feasible(f, slope, u, balanced, r, a)
+    total = pull_back(X, a, gradient[:d])
+    gradient[d:] = total
+    exact = s
+    if not is_fresh:
+        anew, exact, ignored = np.empty(y.size), np.empty(y.size), np.empty(y.size)
+        predict(X, w, bias, anew)
+        expand_along(loss, anew, 0.0, anew, y, anew, exact, ignored)
+    losses = exact.copy()
+    if loss.kink == ABSOLUTE:
+        losses = np.abs(losses)
+    elif loss.kink == POSITIVE_PART:
+        losses = np.maximum(losses, 0.0)
+    place = losses.size - rank
+    threshold = np.partition(losses, place)[place] if place > 0 else losses.min()
+    value, slack = bound_and_slack(exact, r, u, threshold, loss.kink == ABSOLUTE)
+    if not is_fresh:
+        slack += weighted_change(u, r, exact, s)
+        for j in range(d):  # a . (X z - f)
+            slack -= gradient[j] * w[j]
+        slack -= total * bias - along
+    return value, threshold, slack
