@@ -18,7 +18,10 @@ from numba.extending import intrinsic, overload
 
 from atklearn.losses.individual import Array
 
-__all__ = ["CSR", "FAST_SUMS", "add", "add_all", "add_squares", "add_twice", "dot", "fetch", "readable", "square"]
+__all__ = [
+    "CSR", "FAST_SUMS", "add", "add_all", "add_squares", "add_twice", "dot", "fetch", "readable", "square",
+    "weighted_square",
+]  # fmt: skip
 
 # Sums may be reordered (that is what makes them fast), but NaN and inf keep their meaning.
 FAST_SUMS = {"reassoc", "contract", "nsz"}
@@ -86,6 +89,15 @@ def add_squares(X, i, factor, out):  # type: ignore[no-untyped-def]
 
 def fetch(X, i):  # type: ignore[no-untyped-def]
     """Ask for row i to be in the cache soon: rows in random order are waited for longer than they are worked on."""
+
+
+@numba.njit(cache=True, fastmath=FAST_SUMS)
+def weighted_square(weights, v):  # type: ignore[no-untyped-def]
+    """Return ``sum(weights * v**2)``."""
+    result = 0.0
+    for j in range(v.size):
+        result += weights[j] * v[j] * v[j]
+    return result
 
 
 @numba.njit(cache=True, fastmath=FAST_SUMS)
