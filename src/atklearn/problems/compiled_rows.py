@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from atklearn.losses.aggregate import ranked_loss, top_rank
+from atklearn.losses.aggregate import ranked_loss
 from atklearn.losses.compiled import compiled
 from atklearn.losses.individual import Array, IndividualLoss, Kink
 from atklearn.problems import fused, passes, smoothing
 from atklearn.problems.access import readable
 from atklearn.problems.conditioning import Units, convert, helpful_units
-from atklearn.problems.picking import Places, largest_places, sample_runs
+from atklearn.problems.picking import PickedRows, Places, largest_places, sample_runs
 from atklearn.problems.rows import Curvature, Proof, Reading
 
 __all__ = ["CompiledPoint", "CompiledRows"]
@@ -157,9 +157,7 @@ class CompiledRows:
     def predict_and_expand(self, z: Array, into: _Losses) -> None:
         """Fill in the predictions of z, ``s`` and its slope."""
         if self.is_small:
-            fused.predict_and_expand(
-                self.compiled_loss, self.X, *self.split(z), self.y, into.f, into.s, into.slope
-            )  # fmt: skip
+            fused.predict_and_expand(self.compiled_loss, self.X, *self.split(z), self.y, into.f, into.s, into.slope)
         else:
             self.expand(self.predict(z, into.f), 0.0, into.f, into)
 
@@ -247,13 +245,8 @@ class CompiledPoint:
     ) -> Curvature:
         """Return the generalised Hessian of the smoothed loss."""
         rows, here = self.rows, self.here
-        if form and rows.is_small:
-            H = np.empty((rows.n_columns, rows.n_columns))
-            has_ties = fused.hessian(
-                rows.compiled_loss, rows.X, here.f, rows.y, here.s, here.slope, here.r, self.u, mu, here.moving,
-                cautious and rows.kink is Kink.NONE, H,
-            )  # fmt: skip
-            return Curvature(H, None, None, is_sampled=False, has_ties=has_ties)
+        if form and rows.is_small and (most is None or rows.n_rows <= most):
+            return fused.curvature_at_once(self, mu, cautious)
         picked, n_tied = passes.strata(here.r)
         scale = np.ones(picked.size)
         is_sampled = most is not None and picked.size > most
@@ -341,13 +334,7 @@ class CompiledPoint:
         """Return the exact aggregate and a feasible density near r."""
         rows, here, exact, r = self.rows, self.here, self.here, self.here.r.copy()
         if rows.is_small and rows.each is not None:
-            gradient = np.empty(rows.n_columns)
-            value, threshold, slack = fused.prove(
-                rows.compiled_loss, rows.X, *rows.split(self.z), rows.y, self.u,
-                top_rank(self.k / rows.each, rows.n_rows), balanced, here.f, here.s, here.slope, self.is_fresh, r,
-                gradient,
-            )  # fmt: skip
-            return Proof(value, threshold, slack, gradient, r)
+            return fused.prove_at_once(self, balanced)
         a = np.empty(rows.n_rows)
         along = smoothing.make_feasible(here.f, here.slope, self.u, balanced, r, a)
         gradient = rows.pull_back(a)
@@ -368,15 +355,15 @@ class CompiledPoint:
             return ranked_loss(rows.kink.loss(s), rows.mass, self.k)
         return ranked_loss(rows.kink.loss(s), None, self.k / rows.each)
 
-    def largest(self, count: int, *, beside: Any = None, above: float = 0.0) -> CompiledPart:
+    def largest(self, count: int, *, beside: Any = None, above: float = 0.0) -> PickedRows:
         """Return the rows with the largest losses."""
         losses = self.rows.kink.loss(self.here.s).copy()
         if beside is None:
-            return CompiledPart(self.rows, largest_places(losses, count))
+            return PickedRows(self.rows, largest_places(losses, count))
         losses[beside.places] = -1.0
         count = min(count, int(np.count_nonzero(losses > above)))
         places = np.sort(np.concatenate([beside.places, largest_places(losses, count)])) if count else beside.places
-        return CompiledPart(self.rows, places)
+        return PickedRows(self.rows, places)
 
 
 class CompiledRay:
@@ -390,19 +377,10 @@ class CompiledRay:
     def at(self, t: float, mu: float) -> Reading:
         """Smooth the losses at ``z + t * direction``."""
         self.t = t
-        point, there = self.point, self.there
-        rows = point.rows
-        if not rows.is_small:
-            rows.expand(point.here.f, t, self.f_direction, there)
-            return point.settle(there, mu, self.f_direction)
-        reading = Reading(
-            *fused.look(
-                rows.compiled_loss, point.here.f, t, self.f_direction, rows.y, there.f, there.s, there.slope,
-                point.centre, point.u, mu, point.here.threshold, rows.two_sided, there.r, there.a,
-            )
-        )  # fmt: skip
-        there.threshold, there.moving = reading.threshold, reading.moving
-        return reading
+        if self.point.rows.is_small:
+            return fused.look_at_once(self, mu)
+        self.point.rows.expand(self.point.here.f, t, self.f_direction, self.there)
+        return self.point.settle(self.there, mu, self.f_direction)
 
     def land(self) -> None:
         """Move the point to where the ray was last looked at."""
@@ -410,21 +388,3 @@ class CompiledRay:
         point.z = point.z + self.t * self.direction
         point.here, point.there = self.there, point.here
         point.is_fresh = False
-
-
-class CompiledPart:
-    """Some of the rows, and their places."""
-
-    def __init__(self, whole: CompiledRows, places: Places) -> None:
-        self.whole, self.places = whole, places
-        self.rows = whole.take(places)
-
-    def restrict(self, density: Array) -> Array:
-        """Return the densities of these rows."""
-        return density[self.places]
-
-    def extend(self, density: Array) -> Array:
-        """Return densities of all rows."""
-        out = np.zeros(self.whole.n_rows)
-        out[self.places] = density
-        return out

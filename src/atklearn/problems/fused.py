@@ -1,19 +1,64 @@
-"""Several passes as one compiled call, for data so small that the calls cost more than the passes."""
+"""Several passes as one compiled call, for data so small that the calls cost more than the passes.
+
+The functions that end in ``at_once`` do for points and rays of :mod:`atklearn.problems.compiled_rows` what their
+methods do pass by pass.
+"""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numba
 import numpy as np
 
-from atklearn.losses.compiled import ABSOLUTE, POSITIVE_PART, expand_one
+from atklearn.losses.aggregate import top_rank
+from atklearn.losses.compiled import ABSOLUTE, POSITIVE_PART, SMOOTH, expand_one
 from atklearn.problems.passes import expand_along, predict, pull_back
+from atklearn.problems.rows import Curvature, Proof, Reading
 from atklearn.problems.smoothing import bound_and_slack, make_feasible, settle, weighted_change
 
-__all__ = ["hessian", "look", "predict_and_expand", "prove"]
+__all__ = ["curvature_at_once", "look_at_once", "predict_and_expand", "prove_at_once"]
+
+
+def curvature_at_once(point: Any, mu: float, cautious: bool) -> Curvature:
+    """Return the generalised Hessian of the smoothed loss, of all rows."""
+    rows, here = point.rows, point.here
+    H = np.empty((rows.n_columns, rows.n_columns))
+    has_ties = _hessian(
+        rows.compiled_loss, rows.X, here.f, rows.y, here.s, here.slope, here.r, point.u, mu, here.moving,
+        cautious and rows.compiled_loss.kink == SMOOTH, H,
+    )  # fmt: skip
+    return Curvature(H, None, None, is_sampled=False, has_ties=has_ties)
+
+
+def look_at_once(ray: Any, mu: float) -> Reading:
+    """Smooth the losses where the ray is."""
+    point, there = ray.point, ray.there
+    rows, here = point.rows, point.here
+    reading = Reading(
+        *_look(
+            rows.compiled_loss, here.f, ray.t, ray.f_direction, rows.y, there.f, there.s, there.slope, point.centre,
+            point.u, mu, here.threshold, rows.two_sided, there.r, there.a,
+        )
+    )  # fmt: skip
+    there.threshold, there.moving = reading.threshold, reading.moving
+    return reading
+
+
+def prove_at_once(point: Any, balanced: bool) -> Proof:
+    """Return the exact aggregate and a feasible density near r; all rows have the same mass."""
+    rows, here = point.rows, point.here
+    r, gradient = here.r.copy(), np.empty(rows.n_columns)
+    rank = top_rank(point.k / rows.each, rows.n_rows)
+    value, threshold, slack = _prove(
+        rows.compiled_loss, rows.X, *rows.split(point.z), rows.y, point.u, rank, balanced, here.f, here.s, here.slope,
+        point.is_fresh, r, gradient,
+    )  # fmt: skip
+    return Proof(value, threshold, slack, gradient, r)
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def hessian(loss, X, f, y, s, slope, r, u, mu, moving, cautious, H):  # type: ignore[no-untyped-def]
+def _hessian(loss, X, f, y, s, slope, r, u, mu, moving, cautious, H):  # type: ignore[no-untyped-def]
     """Fill ``H`` with the generalised Hessian of an array X, all rows, with ones if it is larger; return the ties.
 
     See :meth:`atklearn.problems.rows.Point.curvature`.
@@ -56,7 +101,7 @@ def hessian(loss, X, f, y, s, slope, r, u, mu, moving, cautious, H):  # type: ig
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def look(loss, start, t, direction, y, f, s, slope, centre, u, mu, guess, two_sided, r, a):  # type: ignore[no-untyped-def]
+def _look(loss, start, t, direction, y, f, s, slope, centre, u, mu, guess, two_sided, r, a):  # type: ignore[no-untyped-def]
     """Expand the losses at ``start + t * direction`` and settle their densities."""
     expand_along(loss, start, t, direction, y, f, s, slope)
     return settle(s, slope, centre, u, mu, guess, two_sided, direction, r, a)
@@ -70,7 +115,7 @@ def predict_and_expand(loss, X, w, bias, y, f, s, slope):  # type: ignore[no-unt
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def prove(loss, X, w, bias, y, u, rank, balanced, f, s, slope, is_fresh, r, gradient):  # type: ignore[no-untyped-def]
+def _prove(loss, X, w, bias, y, u, rank, balanced, f, s, slope, is_fresh, r, gradient):  # type: ignore[no-untyped-def]
     """Make the densities ``r`` feasible and fill their gradient, ``X^T (u r s')``; return value, threshold and slack.
 
     See :meth:`atklearn.problems.rows.Point.prove`; all rows have the same mass, and ``rank`` of them are the top.
