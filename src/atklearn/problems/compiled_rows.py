@@ -274,7 +274,7 @@ class CompiledPoint:
         rows = self.rows
         if sp.issparse(rows.X):
             H = np.zeros((rows.n_columns, rows.n_columns))
-            passes.add_sparse_gram(rows.readable, picked, h, rows.n_features, H)
+            passes.sparse_gram(rows.readable, picked, h, rows.n_features, H)
             return H
         if picked.size == rows.n_rows > _GRAM_BLOCK and rows.X.dtype == h.dtype and h.min() == h.max():
             return self._plain_gram(float(h[0]))

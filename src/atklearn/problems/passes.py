@@ -134,8 +134,11 @@ def scale_rows(X, rows, h, out):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
-def add_sparse_gram(X, rows, h, d, H):  # type: ignore[no-untyped-def]
-    """Add ``sum(h_i x_i x_i^T)`` over the given rows of CSR of d columns, entry by entry; with ones if H is larger."""
+def sparse_gram(X, rows, h, d, H):  # type: ignore[no-untyped-def]
+    """Fill zeros H with ``sum(h_i x_i x_i^T)`` over rows of CSR of d columns, entry by entry; with ones if larger.
+
+    Every pair of entries is met once, on one side of the diagonal or the other, and both sides are added at the end.
+    """
     intercept = len(H) > d
     for place in range(rows.size):
         if h[place] <= 0.0:
@@ -144,13 +147,17 @@ def add_sparse_gram(X, rows, h, d, H):  # type: ignore[no-untyped-def]
         for position in range(begin, end):
             scaled = h[place] * X.data[position]
             target = H[np.uint32(X.indices[position])]
-            for other in range(begin, end):
+            for other in range(begin, position):
                 target[np.uint32(X.indices[other])] += scaled * X.data[other]
+            target[np.uint32(X.indices[position])] += 0.5 * scaled * X.data[position]
             if intercept:
                 target[d] += scaled
-                H[d, np.uint32(X.indices[position])] += scaled
         if intercept:
-            H[d, d] += h[place]
+            H[d, d] += 0.5 * h[place]
+    for i in range(len(H)):
+        for j in range(i + 1):
+            H[i, j] += H[j, i]
+            H[j, i] = H[i, j]
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
