@@ -56,7 +56,7 @@ def solve_grid(
     C_order = np.argsort(Cs)
     neighbours = Neighbours(problem, [float(Cs[j]) for j in C_order])
     for i in np.argsort(ks)[::-1]:
-        for place in neighbours.begin_row():
+        for place in neighbours.begin_row(float(ks[i])):
             cell = problem.at(float(ks[i]), neighbours.Cs[place])
             solution = neighbours.copy(cell, place, tol)
             if solution is None:

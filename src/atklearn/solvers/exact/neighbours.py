@@ -14,6 +14,9 @@ A loss that shifts and scales (the hinge) says more. With rho = 1 - threshold it
 so that while rho < 1, (w, b) and rho are in proportion to C and the densities stay as they are: **in a row, all cells
 below a certain C are scaled copies of one**. Above it rho is 1, and the optimum is that of the average hinge loss at
 C / k, hardly different from that of the same C in the row above.
+
+And whatever the margin loss: where zero is the optimum, the sample weights that prove it, ``q = (mass / k) r``, prove
+it for every smaller k as well.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from atklearn.problems.objective import Problem
+from atklearn.problems.rows import Density
 from atklearn.problems.solution import Solution, StopReason
 
 __all__ = ["Neighbours"]
@@ -38,13 +42,16 @@ class Neighbours:
 
     def __init__(self, problem: Problem, Cs: list[float]) -> None:
         self.scales = problem.loss.shifts_and_scales
+        self.is_classification = problem.loss.task == "classification"
         self.Cs = Cs
+        self.k = self.k_above = problem.k
         self.above: dict[int, Solution] = {}
         self.row: dict[int, Solution] = {}
 
-    def begin_row(self) -> list[int]:
-        """Return the order in which the cells of the next row are best solved."""
+    def begin_row(self, k: float) -> list[int]:
+        """Return the order in which the cells of the next row, that of a smaller k, are best solved."""
         self.above, self.row = self.row, {}
+        self.k, self.k_above = k, self.k
         places = list(range(len(self.Cs)))
         if not self.scales:
             return places
@@ -58,16 +65,13 @@ class Neighbours:
 
     def copy(self, cell: Problem, j: int, tol: float) -> Solution | None:
         """Return the solution as a copy of its neighbour, or None if that is not good enough."""
-        original = self.row.get(j + 1)
-        if not self.scales or original is None or not original.threshold > 0.0:
-            return None
-        ratio = cell.C / self.Cs[j + 1]
-        certificate = cell.certify(ratio * original.coef, original.density)
-        if not certificate.reaches(tol):
-            return None
-        return Solution.of(
-            certificate, tol=tol, n_iter=0, otherwise=StopReason.STALLED, smoothing=ratio * original.smoothing
-        )
+        above, following = self.above.get(j), self.row.get(j + 1)
+        if self.is_classification and above is not None and not above.coef.any():
+            density = cell.rows.blend([(self.k / self.k_above, above.density)], self.k)
+            return _certified(cell, above, 1.0, density, tol)
+        if self.scales and following is not None and following.threshold > 0.0:
+            return _certified(cell, following, cell.C / self.Cs[j + 1], following.density, tol)
+        return None
 
     def start(self, cell: Problem, j: int) -> Solution | None:
         """Return where to start in a cell, or None where nothing is solved yet."""
@@ -81,6 +85,15 @@ class Neighbours:
             t = (c - b) / (b - a) if a != b else 0.0
             return _combine(cell, [(1.0 + t, row[j - 1]), (-t, row[j - 2])])
         return row.get(j - 1)
+
+
+def _certified(cell: Problem, original: Solution, ratio: float, density: Density, tol: float) -> Solution | None:
+    """Return a solution times a ratio as that of a cell, or None if the certificate says that it is not."""
+    certificate = cell.certify(ratio * original.coef, density)
+    if not certificate.reaches(tol):
+        return None
+    smoothing = ratio * original.smoothing
+    return Solution.of(certificate, tol=tol, n_iter=0, otherwise=StopReason.STALLED, smoothing=smoothing)
 
 
 def _combine(cell: Problem, terms: list[tuple[float, Solution]]) -> Solution:
