@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
-from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
 from atklearn.estimators.callbacks import CallbackSupportMixin, FitProgress
+from atklearn.estimators.jobs import map_jobs
 from atklearn.estimators.linear_base import LinearATk
 from atklearn.losses.aggregate import resolve_k
 from atklearn.losses.individual import Array, IndividualLoss, resolve_individual_loss
@@ -164,13 +164,8 @@ class LinearATkCV(CallbackSupportMixin, BaseEstimator):
         if isinstance(self, ClassifierMixin):
             template.classes_ = self.classes_
         judge = Judge(template, check_scoring(template, scoring=self.scoring))
-        done: Iterator[Any]
-        if effective_n_jobs(self.n_jobs) == 1:
-            done = (fold.fill(out, judge) for fold, out in zip(folds, scores, strict=True))
-        else:
-            parallel = Parallel(n_jobs=self.n_jobs, return_as="generator")
-            done = parallel(delayed(fold.fill)(np.full(scores.shape[1:], np.nan), judge) for fold in folds)
-        for fold, filled in enumerate(done):
+        work = list(zip(folds, scores, strict=True))
+        for fold, filled in enumerate(map_jobs(partial(_fill_fold, judge), work, self.n_jobs)):
             scores[fold] = filled
             if self.verbose:
                 print(f"fold {fold + 1} of {len(folds)}: {filled.size} fits, best score {filled.max():.4g}", flush=True)
@@ -200,6 +195,12 @@ class LinearATkCV(CallbackSupportMixin, BaseEstimator):
         check_is_fitted(self, "best_estimator_")
         out: npt.NDArray[Any] = getattr(self.best_estimator_, method)(check_features(self, X))
         return out
+
+
+def _fill_fold(judge: Judge, work: tuple[Fold, Array]) -> Array:
+    """Write the scores of a fold where they belong, in this process, and return them for where another one is asked."""
+    fold, out = work
+    return fold.fill(out, judge)
 
 
 def _takes_weight(scorer: Any) -> bool:

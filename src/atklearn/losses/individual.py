@@ -92,6 +92,8 @@ class IndividualLoss(ABC):
     kink: ClassVar[Kink | str] = Kink.NONE
     # True if the curvature never changes: then one exact Newton step solves the average loss.
     quadratic: ClassVar[bool] = False
+    # True if ``s = 1 - margin``: less a threshold it is again a hinge, of margins on another scale.
+    shifts_and_scales: ClassVar[bool] = False
 
     @abstractmethod
     def expand(self, prediction: Array, target: Array) -> tuple[Array, Array, Array]:
@@ -151,6 +153,7 @@ class Hinge(IndividualLoss):
 
     task = "classification"
     kink = Kink.POSITIVE_PART
+    shifts_and_scales = True
 
     def expand(self, prediction: Array, target: Array) -> tuple[Array, Array, Array]:
         return 1.0 - target * prediction, -target, np.zeros_like(target)

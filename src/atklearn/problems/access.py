@@ -20,6 +20,7 @@ from atklearn.losses.individual import Array
 
 __all__ = [
     "CSR", "FAST_SUMS", "add", "add_all", "add_squares", "add_twice", "between", "dot", "fetch", "readable", "square",
+    "weighted_square",
 ]  # fmt: skip
 
 # Sums may be reordered (that is what makes them fast), but NaN and inf keep their meaning.
@@ -104,6 +105,15 @@ def _compile_between(X, begin, end):  # type: ignore[no-untyped-def]  # noqa: AR
         return CSR(X.data, X.indices, X.indptr[begin : end + 1])
 
     return dense if isinstance(X, types.Array) else sparse
+
+
+@numba.njit(cache=True, fastmath=FAST_SUMS)
+def weighted_square(weights, v):  # type: ignore[no-untyped-def]
+    """Return ``sum(weights * v**2)``."""
+    result = 0.0
+    for j in range(v.size):
+        result += weights[j] * v[j] * v[j]
+    return result
 
 
 @numba.njit(cache=True, fastmath=FAST_SUMS)

@@ -14,11 +14,11 @@ import scipy.sparse as sp
 
 from atklearn.losses.compiled import compiled
 from atklearn.losses.individual import Array, IndividualLoss, Kink
-from atklearn.problems import hessian, passes, smoothing, threads
+from atklearn.problems import fused, hessian, passes, smoothing, threads
 from atklearn.problems.ascent import CompiledAscent
 from atklearn.problems.conditioning import Units, convert, helpful_units
 from atklearn.problems.features import Features
-from atklearn.problems.picking import Places, largest_places, sample_runs
+from atklearn.problems.picking import PickedRows, Places, largest_places, sample_runs
 from atklearn.problems.ranking import ranked
 from atklearn.problems.rotation import Rotation, rotate
 from atklearn.problems.rows import Curvature, Form, Proof, Reading
@@ -76,6 +76,8 @@ class CompiledRows:
         self.is_dense = not self.features.is_sparse
         self._conditioned: dict[bool, tuple[CompiledRows, Units | Rotation] | None] = {}
         self._rotations = {} if rotations is None else rotations  # shared by all rows of the same X
+        # So small that several passes are made in one call: the calls cost more than the passes.
+        self.is_small = self.n_rows <= hessian.GRAM_BLOCK and self.is_dense and self.compiled_loss is not None
 
     @cached_property
     def loss_at_zero(self) -> float:
@@ -156,12 +158,13 @@ class CompiledRows:
 
     def blend(self, terms: Sequence[tuple[float, Array]], k: float) -> Array:
         """Return a linear combination of densities, made feasible."""
-        total = terms[0][0] * terms[0][1]
+        out = terms[0][0] * terms[0][1]
         for factor, density in terms[1:]:
-            total += factor * density
-        out: Array = np.minimum(np.maximum(total, -1.0 if self.two_sided else 0.0), 1.0)
-        size = float(threads.block_sums(passes.weighted_sizes, 1, self.n_rows, 1.0, self.mass, out)[0])
-        out /= max(1.0, size / k)
+            threads.over_rows(passes.add_scaled, self.n_rows, 1.0, factor, density, out)
+        low = -1.0 if self.two_sided else 0.0
+        size = float(threads.block_sums(passes.clip, 1, self.n_rows, 1.0, self.mass, low, out)[0])
+        if size > k:
+            out *= k / size
         return out
 
     def sample_weights(self, density: Array, k: float) -> Array:
@@ -197,6 +200,13 @@ class CompiledRows:
             part = slice(begin, begin + _BLOCK)
             into.s[part], into.slope[part], _ = self.loss.expand(into.f[part], self.y[part])
 
+    def predict_and_expand(self, z: Array, into: _Losses) -> None:
+        """Fill in the predictions of z, ``s`` and its slope."""
+        if self.is_small:
+            fused.predict_and_expand(self.compiled_loss, self.X, *self.split(z), self.y, into.f, into.s, into.slope)
+        else:
+            self.expand(self.predict(z, into.f), 0.0, into.f, into)
+
     def curvatures(self, f: Array, rows: Places) -> Array:
         """Return the second derivatives of ``s`` for some rows."""
         if self.compiled_loss is None:
@@ -228,12 +238,12 @@ class CompiledPoint:
 
     def refresh(self) -> None:
         """Compute predictions and losses anew from z."""
-        f = self.here.f
         if self.rows.n_rows < _MANY_ROWS or self.z.any():
-            self.rows.predict(self.z, f)
+            self.rows.predict_and_expand(self.z, self.here)
         else:  # where cold starts begin: no pass over X
+            f = self.here.f
             f.fill(0.0)
-        self.rows.expand(f, 0.0, f, self.here)
+            self.rows.expand(f, 0.0, f, self.here)
         self.is_fresh = True
 
     def smooth(self, mu: float) -> Reading:
@@ -295,6 +305,8 @@ class CompiledPoint:
     ) -> Curvature:
         """Return the generalised Hessian of the smoothed loss."""
         rows, here = self.rows, self.here
+        if form == "matrix" and rows.is_small and (most is None or rows.n_rows <= most):
+            return fused.curvature_at_once(self, mu, cautious)
         picked, n_tied = hessian.strata(here.r)
         scale = np.ones(picked.size)
         is_sampled = most is not None and picked.size > most
@@ -325,12 +337,14 @@ class CompiledPoint:
     def prove(self, *, balanced: bool) -> Proof:
         """Return the exact aggregate and a feasible density near r."""
         rows, here, exact = self.rows, self.here, self.here
+        if rows.is_small and rows.each is not None:
+            return fused.prove_at_once(self, balanced)
         r, a = np.empty(rows.n_rows), np.empty(rows.n_rows) if self.there is None else self.there.a
         along = smoothing.make_feasible(here.f, here.slope, self.u, balanced, here.r, r, a)
         gradient = rows.pull_back(a)
         if not self.is_fresh:
             exact = self.there = self.there or _Losses(rows.n_rows)
-            rows.expand(rows.predict(self.z, exact.f), 0.0, exact.f, exact)
+            rows.predict_and_expand(self.z, exact)
         threshold = self._ranked(exact.s)
         value, slack = smoothing.bound_and_slack(exact.s, r, self.u, threshold, rows.two_sided)
         if not self.is_fresh:
@@ -344,15 +358,15 @@ class CompiledPoint:
         found = ranked(s, rows.mass, rows.each, self.k, two_sided=rows.two_sided)
         return max(found, 0.0) if rows.kink is Kink.POSITIVE_PART else found
 
-    def largest(self, count: int, *, beside: Any = None, above: float = 0.0) -> CompiledPart:
+    def largest(self, count: int, *, beside: Any = None, above: float = 0.0) -> PickedRows:
         """Return the rows with the largest losses."""
         losses = self.rows.kink.loss(self.here.s).copy()
         if beside is None:
-            return CompiledPart(self.rows, largest_places(losses, count))
+            return PickedRows(self.rows, largest_places(losses, count))
         losses[beside.places] = -1.0
         count = min(count, int(np.count_nonzero(losses > above)))
         places = np.sort(np.concatenate([beside.places, largest_places(losses, count)])) if count else beside.places
-        return CompiledPart(self.rows, places)
+        return PickedRows(self.rows, places)
 
 
 class CompiledRay:
@@ -368,6 +382,8 @@ class CompiledRay:
     def at(self, t: float, mu: float) -> Reading:
         """Smooth the losses at ``z + t * direction``."""
         self.t = t
+        if self.point.rows.is_small:
+            return fused.look_at_once(self, mu)
         self.point.rows.expand(self.point.here.f, t, self.f_direction, self.there)
         return self.point.settle(self.there, mu, self.f_direction)
 
@@ -377,21 +393,3 @@ class CompiledRay:
         point.z = point.z + self.t * self.direction
         point.here, point.there = self.there, point.here
         point.is_fresh = False
-
-
-class CompiledPart:
-    """Some of the rows, and their places."""
-
-    def __init__(self, whole: CompiledRows, places: Places) -> None:
-        self.whole, self.places = whole, places
-        self.rows = whole.take(places)
-
-    def restrict(self, density: Array) -> Array:
-        """Return the densities of these rows."""
-        return density[self.places]
-
-    def extend(self, density: Array) -> Array:
-        """Return densities of all rows."""
-        out = np.zeros(self.whole.n_rows)
-        out[self.places] = density
-        return out

@@ -24,6 +24,7 @@ import numpy as np
 
 from atklearn.losses.aggregate import resolve_k
 from atklearn.losses.individual import Array, IndividualLoss
+from atklearn.problems.access import weighted_square
 from atklearn.problems.rows import Coordinates, Density, Point, Proof, Rows
 from atklearn.problems.solution import Certificate, Solution
 
@@ -141,11 +142,11 @@ class Problem:
 
     def penalty(self, z: Array) -> float:
         """Return ``|w|^2 / (2 C)``, with the intercept if it is penalised."""
-        return 0.5 * float(self.ridge @ (z * z))
+        return 0.5 * float(weighted_square(self.ridge, z))
 
     def stationarity(self, gradient: Array) -> float:
         """Return ``C/2 |gradient|^2`` over the penalised columns."""
-        return 0.5 * float((self._inverse_ridge * gradient) @ gradient)
+        return 0.5 * float(weighted_square(self._inverse_ridge, gradient))
 
     def certify(self, z: Array, density: Density) -> Certificate:
         """Evaluate the objective exactly at ``z`` and bound its distance from the optimum with ``density``."""

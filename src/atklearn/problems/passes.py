@@ -192,7 +192,10 @@ def copy_rows(first, last, size, X, rows, out):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
 def sparse_gram(first, last, size, X, rows, h, d, sums):  # type: ignore[no-untyped-def]
-    """Fill ``sums`` with ``sum(h_i x_i x_i^T)`` over rows of CSR of d columns, entry by entry; with ones if wider."""
+    """Fill ``sums`` with ``sum(h_i x_i x_i^T)`` over rows of CSR of d columns, entry by entry; with ones if wider.
+
+    Every pair of entries is met once, on one side of the diagonal or the other, and both sides are added at the end.
+    """
     for block in range(first, last):
         H = sums[block]
         H[:] = 0.0
@@ -202,13 +205,17 @@ def sparse_gram(first, last, size, X, rows, h, d, sums):  # type: ignore[no-unty
             for position in range(begin, end):
                 scaled = h[place] * X.data[position]
                 target = H[np.uint32(X.indices[position])]
-                for other in range(begin, end):
+                for other in range(begin, position):
                     target[np.uint32(X.indices[other])] += scaled * X.data[other]
+                target[np.uint32(X.indices[position])] += 0.5 * scaled * X.data[position]
                 if intercept:
                     target[d] += scaled
-                    H[d, np.uint32(X.indices[position])] += scaled
             if intercept:
-                H[d, d] += h[place]
+                H[d, d] += 0.5 * h[place]
+        for i in range(len(H)):
+            for j in range(i + 1):
+                H[i, j] += H[j, i]
+                H[j, i] = H[i, j]
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -255,10 +262,18 @@ def column_squares(first, last, size, X, rows, h, d, sums):  # type: ignore[no-u
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def weighted_sizes(first, last, size, mass, r, sums):  # type: ignore[no-untyped-def]
-    """Fill ``sums`` with ``sum(mass |r|)``."""
+def add_scaled(first, last, size, factor, values, out):  # type: ignore[no-untyped-def]
+    """Add ``factor * values`` to ``out``."""
+    for i in range(first * size, min(last * size, out.size)):
+        out[i] += factor * values[i]
+
+
+@numba.njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
+def clip(first, last, size, mass, lowest, r, sums):  # type: ignore[no-untyped-def]
+    """Bring densities between ``lowest`` and 1; fill ``sums`` with ``sum(mass |r|)``."""
     for block in range(first, last):
         total = 0.0
         for i in range(block * size, min((block + 1) * size, r.size)):
+            r[i] = min(max(r[i], lowest), 1.0)
             total += mass[i] * abs(r[i])
         sums[block, 0] = total

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from atklearn.losses.individual import Array
 
-__all__ = ["Places", "largest_places", "sample_runs"]
+__all__ = ["PickedRows", "Places", "largest_places", "sample_runs"]
 
 Places: TypeAlias = npt.NDArray[np.intp]
 
@@ -36,3 +36,21 @@ def largest_places(losses: Array, count: int) -> Places:
     """Return the sorted places of the largest losses."""
     count = min(max(count, 1), losses.size)
     return np.sort(np.argpartition(losses, losses.size - count)[losses.size - count :])
+
+
+class PickedRows:
+    """Some of the rows, and their places."""
+
+    def __init__(self, whole: Any, places: Places) -> None:
+        self.whole, self.places = whole, places
+        self.rows = whole.take(places)
+
+    def restrict(self, density: Array) -> Array:
+        """Return the densities of these rows."""
+        return density[self.places]
+
+    def extend(self, density: Array) -> Array:
+        """Return densities of all rows."""
+        out = np.zeros(self.whole.n_rows)
+        out[self.places] = density
+        return out

@@ -23,7 +23,10 @@ from atklearn.losses.individual import Array
 from atklearn.problems import threads
 from atklearn.problems.access import FAST_SUMS
 
-__all__ = ["bound_and_slack", "make_feasible", "settle", "weighted_change"]
+__all__ = [
+    "balance_sides", "bound_and_slack", "bound_blocks", "change_blocks", "make_feasible", "pull_along", "settle",
+    "settle_few", "weigh_sides", "weighted_change",
+]  # fmt: skip
 
 _MAX_SEARCH = 100
 _ROUNDING = 1e-11  # in a sum of n shares
@@ -230,7 +233,7 @@ def _conclude(lam, sums):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def _settle_one_block(s, slope, centre, u, mu, guess, two_sided, along, r, a):  # type: ignore[no-untyped-def]
+def settle_few(s, slope, centre, u, mu, guess, two_sided, along, r, a):  # type: ignore[no-untyped-def]
     """Do what :func:`settle` does in one call: few rows are done as soon as several would have been called."""
     lam = _find_threshold(s, centre, u, mu, guess, two_sided)
     sums = np.empty((1, _N_SUMS))
@@ -250,7 +253,7 @@ def settle(
     samples between the bounds of their density; deviation and mean size of ``s``.
     """
     if s.size <= threads.BLOCK:
-        return _settle_one_block(s, slope, centre, u, mu, guess, two_sided, along, r, a)  # type: ignore[no-any-return]
+        return settle_few(s, slope, centre, u, mu, guess, two_sided, along, r, a)  # type: ignore[no-any-return]
     lam = _find_in_blocks(s, centre, u, mu, guess, two_sided)
     sums = threads.block_sums(
         _settle_blocks, _N_SUMS, s.size, 4.0, s, slope, centre, u, mu, lam, two_sided, along, r, a
@@ -259,7 +262,8 @@ def settle(
 
 
 @numba.njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
-def _bound_blocks(first, last, size, s, r, u, lam, two_sided, sums):  # type: ignore[no-untyped-def]
+def bound_blocks(first, last, size, s, r, u, lam, two_sided, sums):  # type: ignore[no-untyped-def]
+    """Sum up, block by block, what is above a threshold, what the densities leave of it, and their mass."""
     for block in range(first, last):
         above = slack = mass = 0.0
         for i in range(block * size, min((block + 1) * size, s.size)):
@@ -275,12 +279,13 @@ def bound_and_slack(s: Array, r: Array, u: Array, lam: float, two_sided: bool) -
 
     The excess is summed from terms that are each >= 0, so it does not cancel. Both are exact at ``lam = l_[k]``.
     """
-    above, slack, mass = threads.block_sums(_bound_blocks, 3, s.size, 1.0, s, r, u, lam, two_sided)
+    above, slack, mass = threads.block_sums(bound_blocks, 3, s.size, 1.0, s, r, u, lam, two_sided)
     return float(lam + above), float(slack + lam * max(1.0 - mass, 0.0))
 
 
 @numba.njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
-def _weigh_sides(first, last, size, u, r, slope, sums):  # type: ignore[no-untyped-def]
+def weigh_sides(first, last, size, u, r, slope, sums):  # type: ignore[no-untyped-def]
+    """Sum up what pulls up and what pulls down."""
     for block in range(first, last):
         pull = push = 0.0
         for i in range(block * size, min((block + 1) * size, r.size)):
@@ -291,7 +296,8 @@ def _weigh_sides(first, last, size, u, r, slope, sums):  # type: ignore[no-untyp
 
 
 @numba.njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
-def _balance(first, last, size, u, r, slope, up, down, out, sums):  # type: ignore[no-untyped-def]
+def balance_sides(first, last, size, u, r, slope, up, down, out, sums):  # type: ignore[no-untyped-def]
+    """Fill ``out`` with densities of either side times its factor, and sum up their mass."""
     for block in range(first, last):
         mass = 0.0
         for i in range(block * size, min((block + 1) * size, r.size)):
@@ -302,7 +308,8 @@ def _balance(first, last, size, u, r, slope, up, down, out, sums):  # type: igno
 
 
 @numba.njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
-def _pull_along(first, last, size, f, slope, u, most, middle, r, a, sums):  # type: ignore[no-untyped-def]
+def pull_along(first, last, size, f, slope, u, most, middle, r, a, sums):  # type: ignore[no-untyped-def]
+    """Divide the densities by ``most``, fill in their pulls ``a``; sum up ``a (f - middle)`` and ``a``."""
     for block in range(first, last):
         along = total = 0.0
         for i in range(block * size, min((block + 1) * size, r.size)):
@@ -324,18 +331,19 @@ def make_feasible(
     """
     n, up, down = r.size, 1.0, 1.0
     if balanced:
-        pull, push = (float(side) for side in threads.block_sums(_weigh_sides, 2, n, 1.0, u, density, slope))
+        pull, push = (float(side) for side in threads.block_sums(weigh_sides, 2, n, 1.0, u, density, slope))
         up = min(push / pull, 1.0) if pull > 0.0 else 1.0
         down = min(pull / push, 1.0) if push > 0.0 else 1.0
-    mass = float(threads.block_sums(_balance, 1, n, 1.5, u, density, slope, up, down, r)[0])
+    mass = float(threads.block_sums(balance_sides, 1, n, 1.5, u, density, slope, up, down, r)[0])
     middle = float(f[0]) if balanced else 0.0  # then a sums to zero, and products with f are taken where they are small
     most = max(mass, 1.0)  # feasible beyond rounding
-    along, total = threads.block_sums(_pull_along, 2, n, 1.5, f, slope, u, most, middle, r, a)
+    along, total = threads.block_sums(pull_along, 2, n, 1.5, f, slope, u, most, middle, r, a)
     return float(along + middle * total)
 
 
 @numba.njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
-def _change_blocks(first, last, size, u, r, after, before, sums):  # type: ignore[no-untyped-def]
+def change_blocks(first, last, size, u, r, after, before, sums):  # type: ignore[no-untyped-def]
+    """Sum up ``u r (after - before)``."""
     for block in range(first, last):
         total = 0.0
         for i in range(block * size, min((block + 1) * size, u.size)):
@@ -345,4 +353,4 @@ def _change_blocks(first, last, size, u, r, after, before, sums):  # type: ignor
 
 def weighted_change(u: Array, r: Array, after: Array, before: Array) -> float:
     """Return ``sum(u r (after - before))``."""
-    return float(threads.block_sums(_change_blocks, 1, u.size, 1.0, u, r, after, before)[0])
+    return float(threads.block_sums(change_blocks, 1, u.size, 1.0, u, r, after, before)[0])

@@ -1,31 +1,27 @@
 """All fits of a k x C grid on the same data, each started from its neighbours.
 
-The optimum moves smoothly over the grid, so three solved corners of a rectangle predict the fourth:
-
-    z[k, C] ~ z[k, C'] + z[k', C] - z[k', C'],
-
-for the weights and for the densities of the samples alike, k' and C' being the neighbours solved before. The first row
-(the largest k, the smoothest problem) has no row above it and extrapolates in C alone. What a prediction is worth shows
-in the certificate, which every cell gets by itself, whatever it started from.
+What :mod:`atklearn.solvers.exact.neighbours` predicts is worth shows in the certificate, which every cell gets by
+itself, whatever it started from.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 
-from atklearn.losses.individual import Array
+from atklearn.losses.individual import Array, Kink
 from atklearn.problems.objective import Problem
 from atklearn.problems.solution import Solution, StopReason
 from atklearn.solvers.exact.collapse import collapse_limit
+from atklearn.solvers.exact.neighbours import Neighbours
 from atklearn.solvers.exact.solve import solve_linear
 
 __all__ = ["solve_grid"]
 
-# A coarse solve ends with a wide smoothing, which fits its neighbour as it is; a fine one has to be let out again.
+# A coarse solve ends with a wide smoothing, which fits its neighbour as it is; a fine one has to be let out again, as
+# has that of a loss with kinks, whose optimum moves in jerks.
 _COARSE = 1e-4
 _RELAX = 5.0
 # A fit is told from zero if its gap is at most this part of what it is better; finer than this is not tried.
@@ -42,7 +38,7 @@ def solve_grid(
     tol: float = 1e-3,
     max_iter: int = 1000,
 ) -> Iterator[tuple[int, int, Solution]]:
-    """Yield ``(i, j, solution at ks[i] and Cs[j])``, from the largest k down and from the smallest C up.
+    """Yield ``(i, j, solution at ks[i] and Cs[j])``, from the largest k down.
 
     Parameters
     ----------
@@ -57,23 +53,25 @@ def solve_grid(
         The number of Newton steps allowed per cell.
     """
     signs = _Signs(problem, tol, max_iter) if problem.loss.task == "classification" else None
-    k_order, C_order = np.argsort(ks)[::-1], np.argsort(Cs)
-    ascending = [float(Cs[j]) for j in C_order]
-    above: list[Solution] = []
-    for i in k_order:
-        row: list[Solution] = []
-        for j in C_order:
-            cell = problem.at(float(ks[i]), float(Cs[j]))
-            solution = _solve(cell, _predict(cell, row, above, ascending), tol, max_iter)
-            row.append(solution if signs is None else signs.told_from_zero(cell, solution))
-            yield int(i), int(j), row[-1]
-        above = row
+    C_order = np.argsort(Cs)
+    neighbours = Neighbours(problem, [float(Cs[j]) for j in C_order])
+    for i in np.argsort(ks)[::-1]:
+        for place in neighbours.begin_row(float(ks[i])):
+            cell = problem.at(float(ks[i]), neighbours.Cs[place])
+            solution = neighbours.copy(cell, place, tol)
+            if solution is None:
+                solution = _solve(cell, neighbours.start(cell, place), tol, max_iter)
+            if signs is not None:
+                solution = signs.told_from_zero(cell, solution)
+            neighbours.add(place, solution)
+            yield int(i), int(C_order[place]), solution
 
 
 def _solve(cell: Problem, start: Solution | None, tol: float, max_iter: int) -> Solution:
     """Solve one cell from its prediction, or from nothing if that fails."""
     if start is not None:
-        solution = solve_linear(cell, tol=tol, max_iter=max_iter, start=start, relax=1.0 if tol >= _COARSE else _RELAX)
+        relax = 1.0 if tol >= _COARSE and cell.loss.kink == Kink.NONE else _RELAX
+        solution = solve_linear(cell, tol=tol, max_iter=max_iter, start=start, relax=relax)
         if solution.stop_reason is StopReason.CONVERGED:
             return solution
     return solve_linear(cell, tol=tol, max_iter=max_iter)
@@ -114,29 +112,3 @@ class _Signs:
     def _is_doubtful(self, solution: Solution) -> bool:
         """Say whether the gap is no small part of what the fit is better than w = 0."""
         return solution.dual_gap > _SURE * (self.at_zero - solution.objective)
-
-
-def _predict(cell: Problem, row: list[Solution], above: list[Solution], Cs: list[float]) -> Solution | None:
-    """Return the start of the next cell of ``row`` from what is solved, or None at the first cell of all."""
-    j = len(row)
-    if row and not row[-1].coef.any():  # collapsed: the same weights balance whatever C
-        return row[-1]
-    if above and j:
-        return _combine(cell, [(1.0, row[-1]), (1.0, above[j]), (-1.0, above[j - 1])])
-    if above:
-        return above[0]
-    if j >= 2:  # linear in 1 / sqrt(C), which flattens both ends of the path
-        a, b, c = (C**-0.5 for C in Cs[j - 2 : j + 1])
-        t = (c - b) / (b - a) if a != b else 0.0
-        return _combine(cell, [(1.0 + t, row[-1]), (-t, row[-2])])
-    return row[0] if j else None
-
-
-def _combine(cell: Problem, terms: list[tuple[float, Solution]]) -> Solution:
-    """Return a combination of solutions, the densities made feasible."""
-    coef = terms[0][0] * terms[0][1].coef
-    for factor, solution in terms[1:]:
-        coef = coef + factor * solution.coef
-    density = cell.rows.blend([(factor, solution.density) for factor, solution in terms], cell.k)
-    smoothing = max(solution.smoothing for factor, solution in terms if factor > 0.0)
-    return replace(terms[0][1], coef=coef, density=density, smoothing=smoothing)

@@ -162,11 +162,11 @@ class ProximalNewton:
 
         Return the distance and the reading there, or None if the direction does not descend.
         """
-        ridge, z = self.problem.ridge, self.point.z
         slope = float(self.gradient @ direction)
         if not slope < 0.0:
             return 0.0, None
-        penalty_slope, penalty_curvature = float((ridge * z) @ direction), float((ridge * direction) @ direction)
+        pull = self.problem.ridge * direction
+        penalty_slope, penalty_curvature = float(pull @ self.point.z), float(pull @ direction)
         low, high, slope_low, slope_high = 0.0, 1.0, slope, 0.0
         t = 1.0
         for _ in range(_MAX_TRIALS):

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numba
 import numpy as np
@@ -26,8 +25,7 @@ _CG_TOLERANCE = 0.05
 _CG_STEPS = 250
 
 
-@dataclass(frozen=True)
-class NewtonSystem:
+class NewtonSystem(NamedTuple):
     """H at a point.
 
     ``lasting`` says that it will do for the next point as well: a sampled Hessian is no better at its own point than at
@@ -71,8 +69,7 @@ def newton_system(
     curvature = point.curvature(mu, form="matrix", cautious=cautious, most=most, seed=seed)
     H = curvature.matrix
     assert H is not None
-    H.flat[:: d + 1] += problem.ridge
-    solve = _factor(H, free, reach, damping)
+    solve = _factor(H, problem.ridge, free, reach, damping)
     if not curvature.is_sampled or d <= _SAMPLED_COLUMNS:
         free_curvature = 0.0 if free is None else float(H[free, free])
         return NewtonSystem(solve, free_curvature, lasting=curvature.is_sampled and not curvature.has_ties)
@@ -92,20 +89,24 @@ def _factor_packed(problem: Problem, point: Point, mu: float, ridge: Array, caut
     return NewtonSystem(H.solve, free_curvature, lasting=problem.is_quadratic)
 
 
-def _factor(H: Array, free: int | None, reach: float, damping: float) -> Solve:
-    """Return the function that solves with H, scaled to unit diagonal, the unpenalised coordinate eliminated last."""
+def _factor(H: Array, ridge: Array, free: int | None, reach: float, damping: float) -> Solve:
+    """Add the ridge to H; return the function that solves with it, the unpenalised coordinate eliminated last."""
     last = -1 if free is None else free
-    scale, others, factor, response, pivot = _eliminate(H, last, damping)
+    scale, others, factor, response, pivot = _eliminate(H, ridge, last, damping)
     limit = reach / scale[last]
     return lambda v: _back_substitute(scale, others, factor, response, pivot, last, limit, v)
 
 
 @numba.njit(cache=True)
-def _eliminate(H, free, damping):  # type: ignore[no-untyped-def]
-    """Return scale, order, Cholesky factor of all coordinates but the free one (-1: none), its response and pivot."""
+def _eliminate(H, ridge, free, damping):  # type: ignore[no-untyped-def]
+    """Add the ridge to H and factor it, scaled to unit diagonal.
+
+    Return scale, order, Cholesky factor of all coordinates but the free one (-1: none), its response and pivot.
+    """
     d = len(H)
     scale = np.empty(d)
     for i in range(d):
+        H[i, i] += ridge[i]
         scale[i] = 1.0 / np.sqrt(max(H[i, i], 1e-300))
     others = np.array([i for i in range(d) if i != free])
     m = others.size
