@@ -6,6 +6,7 @@ from typing import Any
 
 import numba
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.utils import check_X_y
 from sklearn.utils.validation import validate_data
@@ -14,7 +15,7 @@ from atklearn.losses.individual import Array
 from atklearn.problems import threads
 from atklearn.problems.access import FAST_SUMS
 
-__all__ = ["check_features", "check_mass", "check_training"]
+__all__ = ["check_features", "check_mass", "check_training", "split_in_two"]
 
 _FLOATS = (np.float64, np.float32)
 # Entries from which on several threads look for NaN and infinity.
@@ -55,6 +56,26 @@ def _zeros(first, last, size, entries, sums):  # type: ignore[no-untyped-def]
         sums[block, 0] = total
 
 
+def split_in_two(y: npt.NDArray[Any]) -> npt.NDArray[np.int8] | None:
+    """Return 0 where y, a vector of numbers, is the smaller of its two values and 1 where the larger, or None."""
+    low, high = threads.extremes(y)
+    codes = np.empty(y.size, dtype=np.int8)
+    others = threads.block_sums(_tell_apart, 1, y.size, 1.0, y, low, high, codes)[0]
+    exact = max(abs(low), abs(high)) < 2.0**53  # whole numbers that are floats as well
+    return codes if exact and low < high and others == 0.0 else None
+
+
+@numba.njit(cache=True, nogil=True)
+def _tell_apart(first, last, size, y, low, high, codes, sums):  # type: ignore[no-untyped-def]
+    """Tell the two values apart, and count what is neither."""
+    for block in range(first, last):
+        others = 0
+        for i in range(block * size, min((block + 1) * size, y.size)):
+            codes[i] = y[i] == high
+            others += (y[i] != high) & (y[i] != low)
+        sums[block, 0] = others
+
+
 def check_features(estimator: Any, X: Any, **checks: Any) -> Any:
     """Return X to predict from, checked against the features of the fit."""
     options: dict[str, Any] = {"accept_sparse": "csr", "dtype": list(_FLOATS)} | checks
@@ -64,7 +85,7 @@ def check_features(estimator: Any, X: Any, **checks: Any) -> Any:
 def check_mass(sample_weight: Any, n_samples: int) -> Array:
     """Return the sample weights as a vector of numbers >= 0, or say what is wrong with them."""
     if sample_weight is None:
-        return np.ones(n_samples)
+        return threads.fill(np.empty(n_samples), np.positive, 1.0)
     mass = np.asarray(sample_weight, dtype=np.float64)
     if mass.ndim == 0:
         mass = np.full(n_samples, float(mass))

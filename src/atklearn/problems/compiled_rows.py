@@ -67,8 +67,9 @@ class CompiledRows:
         self.n_columns = self.n_features + intercept
         self.ones = self.n_features if intercept else None
         self.total = float(mass.sum())
-        self.each = float(mass[0]) if mass.min() == mass.max() else None  # the mass of every row, if they are alike
-        self.target_range = float(y.min()), float(y.max())
+        least, most = threads.extremes(mass)
+        self.each = least if least == most else None  # the mass of every row, if they are alike
+        self.target_range = threads.extremes(y)
         self.kink = Kink(loss.kink)
         self.two_sided = self.kink.is_two_sided
         self.features = Features(self.X, intercept)
@@ -273,13 +274,8 @@ class CompiledPoint:
 
     def reach(self) -> float:
         """Return the length of the interval that holds all predictions and targets."""
-        f = self.here.f
-        low, high = self.rows.target_range
-        if f.size <= threads.BLOCK:
-            return float(passes.span(f, low, high))
-        found = np.empty((threads.count_blocks(f.size, threads.BLOCK), 2))
-        threads.over_rows(passes.extremes, f.size, 0.5, f, found)
-        return float(passes.span(found.ravel(), low, high))
+        low, high = threads.extremes(self.here.f)
+        return max(high, self.rows.target_range[1]) - min(low, self.rows.target_range[0])
 
     def shift(self, amount: float) -> None:
         """Move along the column of ones."""
@@ -308,10 +304,11 @@ class CompiledPoint:
         if form == "matrix" and rows.is_small and (most is None or rows.n_rows <= most):
             return fused.curvature_at_once(self, mu, cautious)
         picked, n_tied = hessian.strata(here.r)
-        scale = np.ones(picked.size)
         is_sampled = most is not None and picked.size > most
         if most is not None and is_sampled:
             picked, scale = sample_runs((picked[:n_tied], picked[n_tied:]), most, seed)
+        else:
+            scale = np.ones(picked.size)
         curvatures = rows.curvatures(here.f, picked)
         if cautious and rows.kink is Kink.NONE:
             curvatures = np.maximum(curvatures, here.slope[picked] ** 2 / np.maximum(2.0 * here.s[picked], 1e-300))

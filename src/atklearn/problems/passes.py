@@ -64,24 +64,6 @@ def curvatures(first, last, size, loss, f, y, rows, out):  # type: ignore[no-unt
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def span(f, low, high):  # type: ignore[no-untyped-def]
-    """Return the length of the interval that holds ``low``, ``high`` and all of ``f``."""
-    for i in range(f.size):
-        low, high = min(low, f[i]), max(high, f[i])
-    return high - low
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def extremes(first, last, size, f, out):  # type: ignore[no-untyped-def]
-    """Fill ``out`` with the smallest and the largest entry of ``f``."""
-    for block in range(first, last):
-        low, high = np.inf, -np.inf
-        for i in range(block * size, min((block + 1) * size, f.size)):
-            low, high = min(low, f[i]), max(high, f[i])
-        out[block, 0], out[block, 1] = low, high
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
 def count_strata(first, last, size, r, counts):  # type: ignore[no-untyped-def]
     """Count the densities strictly between their bounds, and those at the upper one."""
     for block in range(first, last):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -17,7 +18,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from atklearn.losses.aggregate import resolve_k
 from atklearn.losses.individual import Array, IndividualLoss
 from atklearn.losses.labels import one_versus_rest
-from atklearn.problems.arrays import check_mass
+from atklearn.problems import threads
+from atklearn.problems.arrays import check_mass, split_in_two
 from atklearn.problems.compiled_rows import CompiledRows
 from atklearn.problems.objective import InterceptKind, Problem
 from atklearn.problems.solution import Certificate, Solution
@@ -56,16 +58,20 @@ class Targets:
     mass: Array
     classes: npt.NDArray[Any] | None = None
 
-    @property
+    @cached_property
     def total(self) -> float:
         """The mass of all samples, which k counts in; summed as the rows sum it."""
-        kept = self.kept
-        return float((self.mass if kept.all() else self.mass[kept]).sum())
+        return float((self.mass if self.is_whole else self.mass[self.kept]).sum())
 
     @property
     def kept(self) -> npt.NDArray[np.bool_]:
         """Which samples have mass."""
         return self.mass > 0.0
+
+    @cached_property
+    def is_whole(self) -> bool:
+        """Whether all samples have mass."""
+        return threads.extremes(self.mass)[0] > 0.0
 
     @property
     def names(self) -> list[str]:
@@ -102,7 +108,11 @@ def class_targets(y: Any, sample_weight: Any = None, class_weight: Any = None, o
     """
     classes, codes = _classes_and_codes(y)
     mass = check_mass(sample_weight, codes.size)
-    present = np.bincount(codes, weights=None if sample_weight is None else mass, minlength=classes.size).astype(float)
+    if sample_weight is None and classes.size == 2:
+        highs = float(np.count_nonzero(codes))
+        present = np.array([codes.size - highs, highs])
+    else:
+        present = np.bincount(codes, weights=mass, minlength=classes.size)
     if np.count_nonzero(present) < 2:
         raise ValueError(
             f"{owner} expects samples of at least 2 classes with positive weight, got {classes.size} class(es) in y, "
@@ -119,18 +129,20 @@ def class_targets(y: Any, sample_weight: Any = None, class_weight: Any = None, o
             f"class_weight is expected to give weights >= 0 and a positive one to at least 2 classes, "
             f"got {class_weight!r}."
         )
+    if classes.size == 2:
+        signs = threads.fill(np.empty(codes.size), np.multiply, codes, 2.0)
+        return Targets(threads.fill(signs, np.subtract, signs, 1.0)[None, :], mass, classes)
     return Targets(one_versus_rest(codes, np.arange(classes.size)), mass, classes)
 
 
 def _classes_and_codes(y: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     """Return the sorted labels, checked to be some, and which of them every sample has; of two numbers unsorted."""
     if isinstance(y, np.ndarray) and y.ndim == 1 and y.dtype.kind in "fiu" and y.size > _MANY:
-        low, high = y.min(), y.max()
-        is_high = y == high
-        if low < high and bool((is_high | (y == low)).all()):
-            classes = np.array([low, high])
+        codes = split_in_two(y)
+        if codes is not None:
+            classes = np.array([y[codes.argmin()], y[codes.argmax()]])
             check_classification_targets(classes)
-            return classes, is_high.view(np.int8)
+            return classes, codes
     check_classification_targets(y)
     return np.unique(y, return_inverse=True)
 
@@ -183,11 +195,12 @@ class Posing:
             targets = class_targets(y, sample_weight, self.class_weight, self.owner)
         else:
             targets = regression_targets(y, sample_weight)
-        kept, values, mass = targets.kept, targets.values, targets.mass
-        if not kept.all():
+        values, mass = targets.values, targets.mass
+        if not targets.is_whole:
+            kept = targets.kept
             X, values, mass = X[kept], np.ascontiguousarray(values[:, kept]), mass[kept]
         has_ones = self.intercept != "none"
-        amount = resolve_k(k, float(mass.sum()))
+        amount = resolve_k(k, targets.total)
         first = CompiledRows(X, values[0], mass, self.loss, has_ones)
         rows = [first, *(first.aiming_at(target) for target in values[1:])]
         return Posed(targets, [Problem(each, amount, float(C), self.intercept) for each in rows])

@@ -10,6 +10,7 @@ workers of joblib. One pass at a time has them; a pass that finds them busy runs
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -26,12 +27,17 @@ from threadpoolctl import ThreadpoolController
 
 from atklearn.losses.individual import Array
 
-__all__ = ["BLOCK", "add_up", "block_sums", "count_blocks", "fill", "over_rows", "run", "steady_blas", "thread_count"]
+__all__ = [
+    "BLOCK", "add_up", "block_sums", "count_blocks", "extremes", "fill", "over_rows", "run", "steady_blas",
+    "thread_count",
+]  # fmt: skip
 
 # Rows in a block of a pass over losses.
 BLOCK = 8192
-# Nanoseconds of work that are worth a thread: to wake one takes about ten thousand.
+# Nanoseconds of work that are worth a second thread, and what it takes to wake one and to hear of it again: one after
+# the other, since they share a lock of Python, so that t threads take ``cost / t + t * WAKE``.
 WORTH = 40_000.0
+WAKE = 2_000.0
 
 
 def thread_count() -> int:
@@ -60,7 +66,7 @@ def run(work: Callable[..., Any], n_blocks: int, cost: float, *arguments: Any) -
     """
     n_threads = 1
     if n_blocks > 1 and cost >= 2.0 * WORTH:
-        n_threads = min(n_blocks, int(cost / WORTH), thread_count())
+        n_threads = min(n_blocks, max(int(math.sqrt(cost / WAKE)), 2), thread_count())
     crew = _crew  # a child process gets another one
     if n_threads == 1 or not crew.busy.acquire(blocking=False):
         work(0, n_blocks, *arguments)
@@ -102,6 +108,22 @@ def fill(out: Array, function: np.ufunc, *inputs: Any) -> Array:
 def _fill_blocks(first: int, last: int, size: int, function: np.ufunc, inputs: tuple[Any, ...], out: Array) -> None:
     part = slice(first * size, last * size)
     function(*(each[part] if isinstance(each, np.ndarray) else each for each in inputs), out=out[part])
+
+
+def extremes(values: Array) -> tuple[float, float]:
+    """Return the smallest and the largest number."""
+    found = np.empty((count_blocks(values.size, BLOCK), 2))
+    over_rows(_find_extremes, values.size, 0.5, values, found)
+    return float(found[:, 0].min()), float(found[:, 1].max())
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _find_extremes(first, last, size, values, out):  # type: ignore[no-untyped-def]
+    for block in range(first, last):
+        low, high = np.inf, -np.inf
+        for i in range(block * size, min((block + 1) * size, values.size)):
+            low, high = min(low, values[i]), max(high, values[i])
+        out[block, 0], out[block, 1] = low, high
 
 
 def add_up(parts: Array) -> Array:
