@@ -25,11 +25,11 @@ def prepare_cache() -> None:
         return
     _stopgap = TemporaryDirectory(prefix="atklearn-", ignore_cleanup_errors=True)
     os.environ["NUMBA_CACHE_DIR"] = _stopgap.name  # for worker processes, too
-    numba.config.reload_config()  # type: ignore[attr-defined]
+    numba.config.reload_config()
     warnings.warn(
         "Numba can write its cache of compiled code neither beside the package nor in the user's cache folder, so "
-        "every process compiles anew, which takes about half a minute. Set the environment variable NUMBA_CACHE_DIR to a "
-        "folder that can be written and lasts.",
+        "every process compiles anew, which takes about half a minute. Set the environment variable NUMBA_CACHE_DIR "
+        "to a folder that can be written and lasts.",
         stacklevel=2,
     )
 

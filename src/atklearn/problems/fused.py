@@ -49,9 +49,10 @@ def prove_at_once(point: Any, balanced: bool) -> Proof:
     """Return the exact aggregate and a feasible density near r; all rows have the same mass."""
     rows, here = point.rows, point.here
     r, gradient = here.r.copy(), np.empty(rows.n_columns)
+    weights, intercept = rows.split(point.z)
     rank = top_rank(point.k / rows.each, rows.n_rows)
     value, threshold, slack = _prove(
-        rows.compiled_loss, rows.X, *rows.split(point.z), rows.y, point.u, rank, balanced, here.f, here.s, here.slope,
+        rows.compiled_loss, rows.X, weights, intercept, rows.y, point.u, rank, balanced, here.f, here.s, here.slope,
         point.is_fresh, r, gradient,
     )  # fmt: skip
     return Proof(value, threshold, slack, gradient, r)
