@@ -25,6 +25,8 @@ __all__ = ["CompiledPoint", "CompiledRows"]
 
 # Rows scaled at once for the Hessian: few enough for the cache, enough for BLAS.
 _GRAM_BLOCK = 2048
+# With more columns than this, what counts is that BLAS does half of a Hessian only.
+_FEW_COLUMNS = 64
 # From here on, a pass over X costs more than to look whether it is needed.
 _MANY_ROWS = 10_000
 # Predictions whose losses a loss without compiled code expands at once, so that its temporaries stay in the cache.
@@ -63,7 +65,8 @@ class CompiledRows:
         self.readable = readable(self.X)
         self.compiled_loss = compiled(loss)
         # So small that several passes are made in one call: the calls cost more than the passes.
-        self.is_small = self.n_rows <= _GRAM_BLOCK and not sp.issparse(X) and self.compiled_loss is not None
+        is_short = self.n_rows <= _GRAM_BLOCK and self.n_columns <= _FEW_COLUMNS
+        self.is_small = is_short and not sp.issparse(X) and self.compiled_loss is not None
         self._conditioned: dict[bool, tuple[CompiledRows, Units] | None] = {}
 
     @cached_property
