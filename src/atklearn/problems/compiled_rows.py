@@ -25,6 +25,8 @@ from atklearn.problems.rows import Curvature, Form, Proof, Reading
 
 __all__ = ["CompiledPoint", "CompiledRows"]
 
+# With more columns than this, what counts is that BLAS does half of a Hessian only.
+_FEW_COLUMNS = 64
 # From here on, a pass over X costs more than to look whether it is needed.
 _MANY_ROWS = 10_000
 # Predictions whose losses a loss without compiled code expands at once, so that its temporaries stay in the cache.
@@ -78,7 +80,8 @@ class CompiledRows:
         self._conditioned: dict[bool, tuple[CompiledRows, Units | Rotation] | None] = {}
         self._rotations = {} if rotations is None else rotations  # shared by all rows of the same X
         # So small that several passes are made in one call: the calls cost more than the passes.
-        self.is_small = self.n_rows <= hessian.GRAM_BLOCK and self.is_dense and self.compiled_loss is not None
+        is_short = self.n_rows <= hessian.GRAM_BLOCK and self.n_columns <= _FEW_COLUMNS
+        self.is_small = is_short and self.is_dense and self.compiled_loss is not None
 
     @cached_property
     def loss_at_zero(self) -> float:
