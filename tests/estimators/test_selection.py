@@ -67,7 +67,7 @@ class TestScores:
         theirs = {(p["k"], p["C"]): i for i, p in enumerate(search.cv_results_["params"])}
         order = [theirs[p["k"], p["C"]] for p in ours.cv_results_["params"]]
         for name in ("split1_test_score", "mean_test_score", "std_test_score"):
-            assert_allclose(ours.cv_results_[name], search.cv_results_[name][order], atol=3e-3)
+            assert_allclose(ours.cv_results_[name], search.cv_results_[name][order], atol=5e-3)
         assert ours.cv_results_["rank_test_score"].min() == 1
         assert set(ours.cv_results_) <= set(search.cv_results_)
 
