@@ -265,13 +265,8 @@ def settle(
 def bound_blocks(first, last, size, s, r, u, lam, two_sided, sums):  # type: ignore[no-untyped-def]
     """Sum up, block by block, what is above a threshold, what the densities leave of it, and their mass."""
     for block in range(first, last):
-        above = slack = mass = 0.0
-        for i in range(block * size, min((block + 1) * size, s.size)):
-            over = max((abs(s[i]) if two_sided else s[i]) - lam, 0.0)
-            above += u[i] * over
-            slack += u[i] * (over - (r[i] * s[i] - lam * abs(r[i])))
-            mass += u[i] * abs(r[i])
-        sums[block, 0], sums[block, 1], sums[block, 2] = above, slack, mass
+        part = slice(block * size, (block + 1) * size)
+        sums[block, 0], sums[block, 1], sums[block, 2], _ = _read_top(s[part], u[part], r[part], lam, two_sided)
 
 
 def bound_and_slack(s: Array, r: Array, u: Array, lam: float, two_sided: bool) -> tuple[float, float]:
@@ -284,40 +279,58 @@ def bound_and_slack(s: Array, r: Array, u: Array, lam: float, two_sided: bool) -
 
 
 @numba.njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
+def _sides(u, r, slope):  # type: ignore[no-untyped-def]
+    pull = push = 0.0
+    for i in range(r.size):
+        a = u[i] * r[i] * slope[i]
+        pull += max(a, 0.0)
+        push += max(-a, 0.0)
+    return pull, push
+
+
+@numba.njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
 def weigh_sides(first, last, size, u, r, slope, sums):  # type: ignore[no-untyped-def]
     """Sum up what pulls up and what pulls down."""
     for block in range(first, last):
-        pull = push = 0.0
-        for i in range(block * size, min((block + 1) * size, r.size)):
-            a = u[i] * r[i] * slope[i]
-            pull += max(a, 0.0)
-            push += max(-a, 0.0)
-        sums[block, 0], sums[block, 1] = pull, push
+        part = slice(block * size, (block + 1) * size)
+        sums[block, 0], sums[block, 1] = _sides(u[part], r[part], slope[part])
+
+
+@numba.njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
+def _balance(u, r, slope, up, down, out):  # type: ignore[no-untyped-def]
+    mass = 0.0
+    for i in range(r.size):
+        side = r[i] * slope[i]
+        out[i] = r[i] * (up if side > 0.0 else (down if side < 0.0 else 1.0))
+        mass += u[i] * abs(out[i])
+    return mass
 
 
 @numba.njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
 def balance_sides(first, last, size, u, r, slope, up, down, out, sums):  # type: ignore[no-untyped-def]
     """Fill ``out`` with densities of either side times its factor, and sum up their mass."""
     for block in range(first, last):
-        mass = 0.0
-        for i in range(block * size, min((block + 1) * size, r.size)):
-            a = u[i] * r[i] * slope[i]
-            out[i] = r[i] * (up if a > 0.0 else (down if a < 0.0 else 1.0))
-            mass += u[i] * abs(out[i])
-        sums[block, 0] = mass
+        part = slice(block * size, (block + 1) * size)
+        sums[block, 0] = _balance(u[part], r[part], slope[part], up, down, out[part])
+
+
+@numba.njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
+def _pull(f, slope, u, most, middle, r, a):  # type: ignore[no-untyped-def]
+    along = total = 0.0
+    for i in range(r.size):
+        r[i] /= most
+        a[i] = u[i] * r[i] * slope[i]
+        along += a[i] * (f[i] - middle)
+        total += a[i]
+    return along, total
 
 
 @numba.njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
 def pull_along(first, last, size, f, slope, u, most, middle, r, a, sums):  # type: ignore[no-untyped-def]
     """Divide the densities by ``most``, fill in their pulls ``a``; sum up ``a (f - middle)`` and ``a``."""
     for block in range(first, last):
-        along = total = 0.0
-        for i in range(block * size, min((block + 1) * size, r.size)):
-            r[i] /= most
-            a[i] = u[i] * r[i] * slope[i]
-            along += a[i] * (f[i] - middle)
-            total += a[i]
-        sums[block, 0], sums[block, 1] = along, total
+        part = slice(block * size, (block + 1) * size)
+        sums[block, 0], sums[block, 1] = _pull(f[part], slope[part], u[part], most, middle, r[part], a[part])
 
 
 def make_feasible(

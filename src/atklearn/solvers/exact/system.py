@@ -65,7 +65,7 @@ def newton_system(
         system = _factor_packed(problem, point, mu, ridge, cautious) if packed else None
         return system or NewtonSystem(_iterative(point, mu, ridge, cautious, None))
     # A Gram matrix of this many rows costs about as much as the passes over the data that surround it.
-    most = None if problem.is_quadratic else max(20_000, 20 * d, 2 * problem.rows.n_rows // d)
+    most = None if problem.is_quadratic else max(8000, 40 * d, problem.rows.n_rows // d)
     curvature = point.curvature(mu, form="matrix", cautious=cautious, most=most, seed=seed)
     H = curvature.matrix
     assert H is not None
