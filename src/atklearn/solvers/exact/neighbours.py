@@ -15,12 +15,13 @@ so that while rho < 1, (w, b) and rho are in proportion to C and the densities s
 below a certain C are scaled copies of one**. Above it rho is 1, and the optimum is that of the average hinge loss at
 C / k, hardly different from that of the same C in the row above.
 
-And whatever the margin loss: where zero is the optimum, the sample weights that prove it, ``q = (mass / k) r``, prove
-it for every smaller k as well.
+And whatever the margin loss: once zero is the optimum, the sample weights that prove it, ``q = (mass / k) r``, prove it
+for every smaller k as well.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from atklearn.problems.objective import Problem
@@ -38,11 +39,13 @@ class Neighbours:
     problem : Problem
     Cs : list of float
         Ascending.
+    collapses : callable
+        Says whether zero is the optimum for a k, whatever C: to be zero within the tolerance is not enough for a copy.
     """
 
-    def __init__(self, problem: Problem, Cs: list[float]) -> None:
+    def __init__(self, problem: Problem, Cs: list[float], collapses: Callable[[float], bool]) -> None:
         self.scales = problem.loss.shifts_and_scales
-        self.is_classification = problem.loss.task == "classification"
+        self.collapses = collapses
         self.Cs = Cs
         self.k = self.k_above = problem.k
         self.above: dict[int, Solution] = {}
@@ -66,7 +69,7 @@ class Neighbours:
     def copy(self, cell: Problem, j: int, tol: float) -> Solution | None:
         """Return the solution as a copy of its neighbour, or None if that is not good enough."""
         above, following = self.above.get(j), self.row.get(j + 1)
-        if self.is_classification and above is not None and not above.coef.any():
+        if above is not None and not above.coef.any() and self.collapses(self.k):
             density = cell.rows.blend([(self.k / self.k_above, above.density)], self.k)
             return _certified(cell, above, 1.0, density, tol)
         if self.scales and following is not None and following.threshold > 0.0:
