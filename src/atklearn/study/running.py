@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing import active_children, get_context
 from typing import Any, Protocol
 
@@ -20,6 +21,13 @@ from threadpoolctl import threadpool_limits
 from atklearn.study.results import Record, ResultsFile
 
 __all__ = ["Experiment", "Task", "recorded_misses", "run_experiment"]
+
+
+# Processes have to start and to import before they help: for less work than this, in seconds, they do not pay.
+_WORTH_PROCESSES = 10.0
+# How many tasks are looked at: after a quick one another, since the first may have done what is done once only.
+_LOOKS = 2
+_QUICK = 1.0
 
 
 @dataclass(frozen=True)
@@ -74,9 +82,7 @@ def run_experiment(
         if task.name in results.finished:
             on_task(task)
     open_tasks = [task for task in tasks if task.name not in results.finished]
-    alone = n_jobs == 1 or len(open_tasks) < 2
-    done = _run_here(experiment, open_tasks) if alone else _run_in_processes(experiment, open_tasks, n_jobs)
-    for task, records in done:
+    for task, records in _run(experiment, open_tasks, n_jobs):
         results.add(task.name, records)
         on_task(task)
 
@@ -87,6 +93,25 @@ def recorded_misses() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         yield
+
+
+def _run(experiment: Experiment, tasks: list[Task], n_jobs: int) -> Iterator[tuple[Task, list[Record]]]:
+    """Run tasks where they are done sooner: the cheapest here, to see how long they take, and many in processes."""
+    if n_jobs == 1:
+        yield from _run_here(experiment, tasks)
+        return
+    left = 0.0
+    for task in sorted((task for task in tasks if task.cost > 0.0), key=lambda task: task.cost)[:_LOOKS]:
+        begin = time.perf_counter()
+        ((_, records),) = _run_here(experiment, [task])
+        seconds = time.perf_counter() - begin
+        yield task, records
+        tasks = [other for other in tasks if other is not task]
+        left = seconds / task.cost * sum(other.cost for other in tasks)
+        if seconds > _QUICK:
+            break
+    run = _run_here if left <= _WORTH_PROCESSES else partial(_run_in_processes, n_jobs=n_jobs)
+    yield from run(experiment, tasks)
 
 
 def _run_here(experiment: Experiment, tasks: Sequence[Task]) -> Iterator[tuple[Task, list[Record]]]:

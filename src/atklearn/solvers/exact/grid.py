@@ -54,7 +54,9 @@ def solve_grid(
     """
     signs = _Signs(problem, tol, max_iter) if problem.loss.task == "classification" else None
     C_order = np.argsort(Cs)
-    neighbours = Neighbours(problem, [float(Cs[j]) for j in C_order])
+    neighbours = Neighbours(
+        problem, [float(Cs[j]) for j in C_order], lambda k: signs is not None and k <= signs.limit
+    )  # fmt: skip
     for i in np.argsort(ks)[::-1]:
         for place in neighbours.begin_row(float(ks[i])):
             cell = problem.at(float(ks[i]), neighbours.Cs[place])

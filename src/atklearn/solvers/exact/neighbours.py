@@ -21,6 +21,7 @@ it for every C, and for every smaller k as well.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from atklearn.problems.objective import Problem
@@ -38,11 +39,13 @@ class Neighbours:
     problem : Problem
     Cs : list of float
         Ascending.
+    collapses : callable
+        Says whether zero is the optimum for a k, whatever C: to be zero within the tolerance is not enough for a copy.
     """
 
-    def __init__(self, problem: Problem, Cs: list[float]) -> None:
+    def __init__(self, problem: Problem, Cs: list[float], collapses: Callable[[float], bool]) -> None:
         self.scales = problem.loss.shifts_and_scales
-        self.is_classification = problem.loss.task == "classification"
+        self.collapses = collapses
         self.Cs = Cs
         self.k = self.k_above = problem.k
         self.above: dict[int, Solution] = {}
@@ -66,10 +69,10 @@ class Neighbours:
     def copy(self, cell: Problem, j: int, tol: float) -> Solution | None:
         """Return the solution as a copy of its neighbour, or None if that is not good enough."""
         above, previous, following = self.above.get(j), self.row.get(j - 1), self.row.get(j + 1)
-        if self.is_classification and above is not None and not above.coef.any():
+        if above is not None and not above.coef.any() and self.collapses(self.k):
             density = cell.rows.blend([(self.k / self.k_above, above.density)], self.k)
             return _certified(cell, above, 1.0, density, tol)
-        if self.is_classification and previous is not None and not previous.coef.any():
+        if previous is not None and not previous.coef.any() and self.collapses(self.k):
             return _certified(cell, previous, 1.0, previous.density, tol)
         if self.scales and following is not None and following.threshold > 0.0:
             return _certified(cell, following, cell.C / self.Cs[j + 1], following.density, tol)
