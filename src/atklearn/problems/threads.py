@@ -13,8 +13,8 @@ from __future__ import annotations
 import math
 import os
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import ContextDecorator
 from functools import cache
 from queue import SimpleQueue
 from typing import Any
@@ -112,18 +112,25 @@ def _fill_blocks(first: int, last: int, size: int, function: np.ufunc, inputs: t
 
 def extremes(values: Array) -> tuple[float, float]:
     """Return the smallest and the largest number."""
+    if values.size <= BLOCK:
+        return _extremes(values)  # type: ignore[no-any-return]
     found = np.empty((count_blocks(values.size, BLOCK), 2))
     over_rows(_find_extremes, values.size, 0.5, values, found)
     return float(found[:, 0].min()), float(found[:, 1].max())
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
+def _extremes(values):  # type: ignore[no-untyped-def]
+    low, high = np.inf, -np.inf
+    for i in range(values.size):
+        low, high = min(low, values[i]), max(high, values[i])
+    return low, high
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def _find_extremes(first, last, size, values, out):  # type: ignore[no-untyped-def]
     for block in range(first, last):
-        low, high = np.inf, -np.inf
-        for i in range(block * size, min((block + 1) * size, values.size)):
-            low, high = min(low, values[i]), max(high, values[i])
-        out[block, 0], out[block, 1] = low, high
+        out[block, 0], out[block, 1] = _extremes(values[block * size : (block + 1) * size])
 
 
 def add_up(parts: Array) -> Array:
@@ -211,15 +218,21 @@ def _controller() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-@contextmanager
-def steady_blas() -> Iterator[None]:
-    """Keep BLAS on one thread: its results get the same bits on every machine, and it leaves the cores to us."""
-    blas = _blas
-    blas.hold()
-    try:
-        yield
-    finally:
-        blas.let_go()
+class steady_blas(ContextDecorator):  # noqa: N801
+    """Keep BLAS on one thread: its results get the same bits on every machine, and it leaves the cores to us.
+
+    Where someone holds it already, as a path does around its fits, to hold it again is only to count.
+    """
+
+    def __enter__(self) -> None:
+        self.blas = _blas
+        self.blas.hold()
+
+    def __exit__(self, *_: object) -> None:
+        self.blas.let_go()
+
+    def _recreate_cm(self) -> steady_blas:
+        return steady_blas()  # decorated functions may call each other
 
 
 _crew = _Crew()

@@ -13,6 +13,7 @@ from sklearn.utils import _safe_indexing
 from atklearn.losses.individual import Array
 from atklearn.losses.labels import chosen_labels
 from atklearn.problems.posing import Coefficients, Posing
+from atklearn.problems.threads import steady_blas
 from atklearn.selection.paths import ATkPath, grid_cells, solve_path
 
 __all__ = ["GRID_TOL", "Fold", "Split", "accuracy", "cv_results", "negative_squared_error"]
@@ -66,6 +67,7 @@ class Fold:
         for i, j, solutions in grid_cells(posed, self.ks, self.Cs, self.tol, self.max_iter):
             yield i, j, posed.coefficients(solutions)
 
+    @steady_blas()
     def fill(self, out: Array, judge: Callable[[Coefficients, Any, Any, Array | None], float]) -> Array:
         """Write the score of every cell into ``out``, shape (n_ks, n_Cs), as soon as it is known; return it."""
         unseen = self.part(1)

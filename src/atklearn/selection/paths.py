@@ -19,6 +19,7 @@ from atklearn.problems.arrays import check_training
 from atklearn.problems.objective import Problem
 from atklearn.problems.posing import Posed, Posing, intercept_kind
 from atklearn.problems.solution import Solution
+from atklearn.problems.threads import steady_blas
 from atklearn.solvers.exact.grid import solve_grid
 from atklearn.solvers.stochastic.sgd import SGD, solve_sgd
 
@@ -153,6 +154,7 @@ def grid_cells(
         yield i, j, [solution for _, _, solution in cells]
 
 
+@steady_blas()
 def solve_path(
     posed: Posed,
     ks: Sequence[float] | Array,

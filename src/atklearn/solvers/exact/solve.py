@@ -89,7 +89,7 @@ def solve_linear(
         solution = _solve_from(problem, coef, density, smoothing, tol, max(max_iter - steps, 1), doubt)
     if problem.loss.task == "classification" and not solution.beats(problem.rows.loss_at_zero):
         solution = _zero(problem, solution, tol)
-    return replace(solution, n_iter=steps + solution.n_iter)
+    return replace(solution, n_iter=steps + solution.n_iter) if steps else solution
 
 
 class _Doubt:
