@@ -16,7 +16,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 # Processes have to start and to import before they help: for less work than this, in seconds, they do not pay.
-_WORTH_PROCESSES = 10.0
+_WORTH_PROCESSES = 20.0
 # A first item this quick may have been slowed down by what happens once only: another one is looked at.
 _QUICK = 1.0
 

@@ -27,6 +27,8 @@ __all__ = [
 FAST_SUMS = {"reassoc", "contract", "nsz"}
 # Bytes that the processor fetches at once.
 _CACHE_LINE = 64
+# Columns from which on it takes longer to add zero times a row than to find out that it is zero times.
+_LONG_ROW = 256
 
 
 class CSR(NamedTuple):
@@ -188,7 +190,10 @@ def _compile_add_twice(X, i, factor, out, ratio, other):  # type: ignore[no-unty
 
 @numba.njit(cache=True, fastmath=FAST_SUMS)
 def _dense_add_all(X, factors, out):  # type: ignore[no-untyped-def]
-    for i in range(X.shape[0]):  # also where the factor is zero: to find out takes longer
+    long = X.shape[1] >= _LONG_ROW
+    for i in range(X.shape[0]):
+        if long and factors[i] == 0.0:
+            continue
         for j in range(X.shape[1]):
             out[j] += factors[i] * X[i, j]
 

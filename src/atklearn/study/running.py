@@ -24,7 +24,7 @@ __all__ = ["Experiment", "Task", "recorded_misses", "run_experiment"]
 
 
 # Processes have to start and to import before they help: for less work than this, in seconds, they do not pay.
-_WORTH_PROCESSES = 10.0
+_WORTH_PROCESSES = 20.0
 # How many tasks are looked at: after a quick one another, since the first may have done what is done once only.
 _LOOKS = 2
 _QUICK = 1.0

@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from atklearn.losses.individual import Array, Kink
+from atklearn.losses.individual import Array
 from atklearn.problems.objective import Problem
 from atklearn.problems.solution import Solution, StopReason
 from atklearn.solvers.exact.collapse import collapse_limit
@@ -21,7 +21,7 @@ from atklearn.solvers.exact.solve import solve_linear
 __all__ = ["solve_grid"]
 
 # A coarse solve ends with a wide smoothing, which fits its neighbour as it is; a fine one has to be let out again, as
-# has that of a loss with kinks, whose optimum moves in jerks.
+# has one that starts from the row above as it is, of another k.
 _COARSE = 1e-4
 _RELAX = 5.0
 # A fit is told from zero if its gap is at most this part of what it is better; finer than this is not tried.
@@ -72,7 +72,7 @@ def solve_grid(
 def _solve(cell: Problem, start: Solution | None, tol: float, max_iter: int) -> Solution:
     """Solve one cell from its prediction, or from nothing if that fails."""
     if start is not None:
-        relax = 1.0 if tol >= _COARSE and cell.loss.kink == Kink.NONE else _RELAX
+        relax = 1.0 if tol >= _COARSE and not cell.loss.shifts_and_scales else _RELAX
         solution = solve_linear(cell, tol=tol, max_iter=max_iter, start=start, relax=relax)
         if solution.stop_reason is StopReason.CONVERGED:
             return solution
