@@ -38,8 +38,10 @@ _PATIENCE = 20  # moves that change nothing before giving up
 class ProximalNewton:
     """One solve of one problem; :meth:`run` is the algorithm, the other methods are its moves."""
 
-    shrink = 0.2  # of mu after a quick inner solve
-    quick, slow = 6, 12  # steps of an inner solve
+    # What mu shrinks by after an inner solve of so many steps at most, and the steps after which it grows instead.
+    shrinks: tuple[tuple[int, float], ...] = ((6, 0.2),)
+    slow = 12
+    width = 1.0  # the first mu, in units of the spread of the losses
 
     def __init__(self, problem: Problem, start: Array, density: Density | None, smoothing: float | None) -> None:
         self.problem = problem
@@ -80,7 +82,7 @@ class ProximalNewton:
                     self._smooth()
             elif stationarity <= max(0.3 * slack, 0.1 * target):
                 stalls = stalls + 1 if inner == 0 else 0
-                self._recentre(self.shrink if inner <= self.quick else 1.0)
+                self._recentre(next((shrink for quick, shrink in self.shrinks if inner <= quick), 1.0))
                 inner = 0
             elif inner >= self.slow:
                 self.mu *= _GROW
@@ -91,7 +93,7 @@ class ProximalNewton:
                 self.steps += 1
                 inner += 1
                 if self.guess_smoothing and self.steps == 2:  # the losses at the start say little about their spread
-                    self.mu = max(_spread(self.reading), 1e-3 * self.mu)
+                    self.mu = max(self.width * _spread(self.reading), 1e-3 * self.mu)
                     self._smooth()
                     inner = 0
         otherwise = StopReason.MAX_ITER if self.steps >= max_iter else StopReason.STALLED

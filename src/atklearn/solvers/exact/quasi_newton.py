@@ -26,8 +26,9 @@ _BALANCED = 1e-2  # of the other parts of the gap: an imbalance that is small en
 class ProximalQuasiNewton(ProximalNewton):
     """One solve of one problem with steps of L-BFGS."""
 
-    shrink = 0.5
-    quick, slow = 20, 1000
+    shrinks = ((3, 0.1), (20, 0.5))
+    slow = 1000
+    width = 0.15
 
     def __init__(self, problem: Problem, start: Array, density: Density | None, smoothing: float | None) -> None:
         self.memory = _Memory(problem.rows.n_columns)
