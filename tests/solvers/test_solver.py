@@ -207,3 +207,12 @@ def test_the_paper_divides_the_top_k_sum_by_n_and_converts_to_ours():
     paper = losses[:k].sum() / n + w @ w / (2 * paper_C(case.C, k, n))
     ours = Case("log_loss", "none", case.X, case.y, case.mass, float(k), case.C)
     assert paper == pytest.approx(k / n * value_by_sorting(ours, w))
+
+
+def test_a_sample_without_ties_says_nothing_of_the_intercept():
+    """The hinge has no curvature but that of ties; where none is drawn, the intercept takes no step of its own."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((9000, 3))
+    y = np.sign(X[:, 0] + 0.5 * rng.standard_normal(9000))
+    case = Case("hinge", "free", X, y, np.ones(9000), 9000.0, 1e7)
+    assert solve_linear(case.problem, tol=1e-3).stop_reason is StopReason.CONVERGED

@@ -148,7 +148,7 @@ class ProximalNewton:
         elif t < 0.01:  # the intercept wants to move too far
             self.damping = min(1e3 * self.damping, _DAMPING[1])
         self.reading = reading
-        if self.system.lasting and problem.free is not None:
+        if self.system.lasting and self.system.free_curvature > 0.0:
             # One more Newton step along the intercept: no pass over X, and the gap is linear in its derivative.
             point.shift(-reading.push / self.system.free_curvature)
             self.reading = point.smooth(self.mu)
