@@ -16,7 +16,8 @@ __all__ = ["is_wide", "solve_wide"]
 
 # From so many columns on, a quasi-Newton step is cheaper than Newton's by more than it is worse.
 _MANY_COLUMNS = 600
-_SOME_COLUMNS = 150  # if there are few rows
+_SOME_COLUMNS = 150  # if there are few rows: so many for each column
+_FEW_ROWS = 4
 # So many of these, or one for every two columns, cost as much as some fifteen of Newton's.
 _QUASI_STEPS = 200
 
@@ -24,7 +25,7 @@ _QUASI_STEPS = 200
 def is_wide(problem: Problem) -> bool:
     """Say whether a Newton step costs many passes over X."""
     n, d = problem.rows.n_rows, problem.rows.n_columns
-    many = d > _MANY_COLUMNS or (d > _SOME_COLUMNS and n <= 2 * d)
+    many = d > _MANY_COLUMNS or (d > _SOME_COLUMNS and n <= _FEW_ROWS * d)
     return problem.rows.is_dense and many and not problem.is_quadratic
 
 
