@@ -20,6 +20,7 @@ __all__ = ["ProximalQuasiNewton"]
 _MEMORY = 20  # pairs of a step and the change of the gradient along it
 _CURVED = 1e-12  # what a pair must show of curvature to be kept, relative
 _LOOKS = 5  # at most, for the best intercept
+_FLATTEST = 1e-3  # relative to the curvature last seen
 _BALANCED = 1e-2  # of the other parts of the gap: an imbalance that is small enough
 
 
@@ -66,10 +67,8 @@ class ProximalQuasiNewton(ProximalNewton):
             point.shift(-push / curvature)
             self.reading = point.smooth(self.mu)
             change = push - self.reading.push
-            if change * push > 0.0:
-                self.free_curvature = curvature * change / push
-            else:
-                self.free_curvature = 4.0 * curvature
+            # where the derivative hardly changes, the next step must not be too far
+            self.free_curvature = curvature * (max(change / push, _FLATTEST) if change * push > 0.0 else 4.0)
 
 
 class _Memory:
