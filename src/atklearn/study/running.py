@@ -136,7 +136,8 @@ def _run_in_processes(
     try:
         while True:
             for task in waiting:  # no more in advance than keeps every process busy
-                running[pool.submit(_run_task, task)] = task
+                with _interrupts_held():  # a process that is about to start would answer one with its own traceback
+                    running[pool.submit(_run_task, task)] = task
                 if len(running) > n_jobs:
                     break
             if not running:
@@ -151,6 +152,19 @@ def _run_in_processes(
         raise
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Let Ctrl-C wait for the end of this, and be unheard by processes that start here."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 # What a worker process works on.
