@@ -44,7 +44,7 @@ def solve_wide(
         if climbed.reaches(tol) or climbed.stop_reason is StopReason.CALLBACK:
             return climbed
         coef, density, smoothing = climbed.coef, climbed.density, None
-    steps = min(max_iter, max(_QUASI_STEPS, problem.rows.n_columns // 2))
+    steps = min(max(max_iter // 2, 1), max(_QUASI_STEPS, problem.rows.n_columns // 2))
     quick = ProximalQuasiNewton(problem, coef, density, smoothing).run(tol, steps, progress)
     if quick.reaches(tol) or quick.stop_reason is StopReason.CALLBACK or quick.n_iter >= max_iter:
         return quick
