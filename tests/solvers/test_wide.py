@@ -50,7 +50,8 @@ def test_newton_goes_on_where_quasi_newton_stops(loss, monkeypatch):
     calls = []
     packed = system._factor_packed
     monkeypatch.setattr(system, "_factor_packed", lambda *given: calls.append(1) or packed(*given))
-    monkeypatch.setattr(wide, "max", lambda *_: 3, raising=False)  # so few, however many columns there are
+    monkeypatch.setattr(wide, "_QUASI_STEPS", 3)
+    monkeypatch.setattr(wide, "_COLUMNS_A_STEP", 1000)
     solution = solve_linear(case.problem, tol=1e-7)
     assert calls
     assert solution.stop_reason is StopReason.CONVERGED

@@ -129,9 +129,6 @@ def class_targets(y: Any, sample_weight: Any = None, class_weight: Any = None, o
             f"class_weight is expected to give weights >= 0 and a positive one to at least 2 classes, "
             f"got {class_weight!r}."
         )
-    if classes.size == 2:
-        signs = threads.fill(np.empty(codes.size), np.multiply, codes, 2.0)
-        return Targets(threads.fill(signs, np.subtract, signs, 1.0)[None, :], mass, classes)
     return Targets(one_versus_rest(codes, np.arange(classes.size)), mass, classes)
 
 

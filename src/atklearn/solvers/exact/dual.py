@@ -49,7 +49,7 @@ def climb(
     if ascent is None:
         return None
     best: Solution | None = None
-    sweeps = following = slow = 0
+    sweeps = slow = 0
     while True:
         following = sweeps + max(_SWEEPS, int(_PART * sweeps))
         while sweeps < following:

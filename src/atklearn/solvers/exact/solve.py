@@ -135,9 +135,22 @@ def _solve_from(
     """Solve from coefficients, densities and a smoothing."""
     if problem.rows.n_rows >= _MANY and problem.k <= _SMALL_TOP * problem.rows.total:
         return _solve_on_top(problem, coef, density, smoothing, tol, max_iter, doubt)
+    return _solve_on_rows(problem, coef, density, smoothing, tol, max_iter, doubt.look)
+
+
+def _solve_on_rows(
+    problem: Problem,
+    coef: Array,
+    density: Density | None,
+    smoothing: float | None,
+    tol: float,
+    max_iter: int,
+    progress: Progress,
+) -> Solution:
+    """Solve on the rows as they are, by the method that suits their shape."""
     if is_wide(problem):
-        return solve_wide(problem, coef, density, smoothing, tol, max_iter, doubt.look)
-    return ProximalNewton(problem, coef, density, smoothing).run(tol, max_iter, doubt.look)
+        return solve_wide(problem, coef, density, smoothing, tol, max_iter, progress)
+    return ProximalNewton(problem, coef, density, smoothing).run(tol, max_iter, progress)
 
 
 def _solve_conditioned(
@@ -192,8 +205,9 @@ def _solve_on_top(
     part = rows.at(coef, k, density).largest(count)
     density = None if density is None else part.restrict(density)
     while part.rows.n_rows < rows.n_rows:
-        newton = ProximalNewton(problem.on(part.rows, k), coef, density, smoothing)
-        solved = newton.run(0.5 * tol, max_iter - steps, doubt.look)
+        solved = _solve_on_rows(
+            problem.on(part.rows, k), coef, density, smoothing, 0.5 * tol, max_iter - steps, doubt.look
+        )
         steps += solved.n_iter
         coef, smoothing, density = solved.coef, 5.0 * solved.smoothing, part.extend(solved.density)
         point = rows.at(coef, k, density)
@@ -207,7 +221,7 @@ def _solve_on_top(
             return Solution.of(certificate, tol=tol, n_iter=steps, otherwise=otherwise, smoothing=solved.smoothing)
         part = point.largest(max(part.rows.n_rows, 2000), beside=part, above=solved.threshold)
         density = part.restrict(density)
-    solution = ProximalNewton(problem, coef, density, smoothing).run(tol, max_iter - steps, doubt.look)
+    solution = _solve_on_rows(problem, coef, density, smoothing, tol, max_iter - steps, doubt.look)
     return replace(solution, n_iter=steps + solution.n_iter)
 
 

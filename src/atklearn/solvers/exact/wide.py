@@ -18,8 +18,9 @@ __all__ = ["is_wide", "solve_wide"]
 _MANY_COLUMNS = 600
 _SOME_COLUMNS = 150  # if there are few rows: so many for each column
 _FEW_ROWS = 4
-# So many of these, or one for every two columns, cost as much as some fifteen of Newton's.
+# So many of these, or one for so many columns, cost as much as some fifteen of Newton's.
 _QUASI_STEPS = 200
+_COLUMNS_A_STEP = 2
 
 
 def is_wide(problem: Problem) -> bool:
@@ -44,7 +45,8 @@ def solve_wide(
         if climbed.reaches(tol) or climbed.stop_reason is StopReason.CALLBACK:
             return climbed
         coef, density, smoothing = climbed.coef, climbed.density, None
-    steps = min(max(max_iter // 2, 1), max(_QUASI_STEPS, problem.rows.n_columns // 2))
+    affordable = max(_QUASI_STEPS, problem.rows.n_columns // _COLUMNS_A_STEP)
+    steps = min(affordable, max(max_iter // 2, 1))  # some are left for Newton's
     quick = ProximalQuasiNewton(problem, coef, density, smoothing).run(tol, steps, progress)
     if quick.reaches(tol) or quick.stop_reason is StopReason.CALLBACK or quick.n_iter >= max_iter:
         return quick
