@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from sklearn.metrics import balanced_accuracy_score, recall_score
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.metrics import balanced_accuracy_score, get_scorer, recall_score
 from sklearn.model_selection import cross_val_score
+from sklearn.svm import LinearSVC
+from sklearn.tree import DecisionTreeClassifier
 
 from atklearn import ATkClassifier, average_top_k, measures
 
@@ -83,3 +88,45 @@ def test_weights_that_are_none_are_named(weight):
 def test_shapes_that_do_not_fit_are_named():
     with pytest.raises(ValueError, match=r"\(2,\), \(3,\)"):
         measures.balanced_error([0, 1], [0, 1, 1])
+
+
+SKLEARN_NAMES = {"error": "accuracy", "balanced_error": "balanced_accuracy", "roc_auc": "roc_auc",
+                 "average_precision": "average_precision", "log_loss": "neg_log_loss", "brier": "neg_brier_score",
+                 "rmse": "neg_root_mean_squared_error", "mae": "neg_mean_absolute_error", "max_error": "neg_max_error",
+                 "r2": "r2"}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SKLEARN_NAMES)
+def test_scorers_by_name_rank_as_scikit_learns_do(name):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((90, 3))
+    y = X[:, 0] + 0.5 * rng.standard_normal(90)
+    scorer, theirs = measures.MeasureScorer(name), get_scorer(SKLEARN_NAMES[name])
+    model = Ridge()
+    if "classification" in measures.MEASURES[name].tasks:
+        y, model = np.where(y > 0.3, 1, 0), LogisticRegression()
+    shift = 1.0 if name.endswith("error") and "classification" in measures.MEASURES[name].tasks else 0.0
+    model.fit(X[:40], y[:40])
+    weight = rng.integers(0, 3, 50)
+    for weights in ({}, {"sample_weight": weight}) if name != "max_error" else ({},):
+        expected = theirs(model, X[40:], y[40:], **weights) - shift
+        assert scorer(model, X[40:], y[40:], **weights) == pytest.approx(expected)
+
+
+def test_scorers_by_name_serve_any_estimator_and_travel():
+    X, y = np.arange(12.0)[:, None], np.arange(12) % 3
+    trees = DecisionTreeClassifier(max_depth=2).fit(X, y)  # probabilities, but no decision function
+    scorer = pickle.loads(pickle.dumps(measures.MeasureScorer("roc_auc")))
+    assert 0.0 < scorer(trees, X, y) <= 1.0
+    svm = LinearSVC().fit(X, y)  # the other way round
+    assert scorer(svm, X, y) > 0.0
+    with pytest.raises(ValueError, match="LinearSVC has no probabilities"):
+        measures.MeasureScorer("brier")(svm, X, y)
+    with pytest.raises(ValueError, match="LinearSVC is not for"):
+        measures.MeasureScorer("rmse")(svm, X, y)
+
+
+@pytest.mark.parametrize("name", ["accuracy", "worst_group_error", "worst_group_rmse"])
+def test_what_is_no_scorer_is_named(name):
+    with pytest.raises(ValueError, match=r"one of \['error'|worst_group_error_scorer"):
+        measures.MeasureScorer(name)

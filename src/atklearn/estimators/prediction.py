@@ -6,14 +6,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit
 from sklearn.base import ClassifierMixin
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from atklearn.losses.individual import LogLoss
-from atklearn.losses.labels import chosen_labels
+from atklearn.losses.labels import chosen_labels, class_probabilities
 from atklearn.problems.arrays import check_features
 
 __all__ = ["LinearClassifierMixin", "linear_scores"]
@@ -34,15 +33,7 @@ class LinearClassifierMixin(ClassifierMixin):
     @available_if(lambda self: self.loss == "log_loss" or isinstance(self.loss, LogLoss))
     def predict_proba(self, X: Any) -> npt.NDArray[Any]:
         """Return the logistic function of the scores, shape (n_samples, n_classes); mind the note on calibration."""
-        positive = expit(linear_scores(self, X))
-        if positive.shape[1] == 1:
-            return np.hstack([1.0 - positive, positive])
-        total = positive.sum(axis=1, keepdims=True)
-        # a sample that every class rejects without a trace left belongs to all alike
-        shares: npt.NDArray[Any] = np.where(
-            total > 0.0, positive / np.where(total > 0.0, total, 1.0), 1.0 / positive.shape[1]
-        )
-        return shares
+        return class_probabilities(linear_scores(self, X).T).T
 
     @available_if(lambda self: self.loss == "log_loss" or isinstance(self.loss, LogLoss))
     def predict_log_proba(self, X: Any) -> npt.NDArray[Any]:

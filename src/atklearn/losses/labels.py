@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import expit
 
 from atklearn.losses.individual import Array
 
-__all__ = ["chosen_labels", "one_versus_rest"]
+__all__ = ["chosen_labels", "class_probabilities", "one_versus_rest"]
 
 
 def one_versus_rest(labels: npt.ArrayLike, classes: npt.ArrayLike) -> Array:
@@ -63,3 +64,33 @@ def chosen_labels(decisions: Array, classes: npt.ArrayLike) -> npt.NDArray[Any]:
     codes = (decisions[..., 0, :] > 0.0).astype(np.intp) if single else decisions.argmax(axis=-2)
     labels: npt.NDArray[Any] = np.asarray(classes)[codes]
     return labels
+
+
+def class_probabilities(decisions: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return the logistic function of decision values, scaled to sum to one over the classes.
+
+    Parameters
+    ----------
+    decisions : ndarray of shape (..., n_problems, n_samples)
+        One problem for two classes, else one per class against the rest.
+
+    Returns
+    -------
+    probabilities : ndarray of shape (..., n_classes, n_samples)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> class_probabilities(np.array([[0.0, np.log(3.0)]])).round(2)
+    array([[0.5 , 0.25],
+           [0.5 , 0.75]])
+    """
+    positive = expit(decisions)
+    if decisions.shape[-2] == 1:
+        return np.concatenate([1.0 - positive, positive], axis=-2)
+    total = positive.sum(axis=-2, keepdims=True)
+    # a sample that every class rejects without a trace left belongs to all alike
+    shares: npt.NDArray[Any] = np.where(
+        total > 0.0, positive / np.where(total > 0.0, total, 1.0), 1.0 / positive.shape[-2]
+    )
+    return shares

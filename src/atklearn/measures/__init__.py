@@ -3,6 +3,7 @@
 from atklearn.measures.answers import Answers
 from atklearn.measures.catalogue import MEASURES, Measure
 from atklearn.measures.scores import (
+    MeasureScorer,
     balanced_error,
     balanced_error_scorer,
     g_mean,
@@ -18,6 +19,7 @@ __all__ = [
     "MEASURES",
     "Answers",
     "Measure",
+    "MeasureScorer",
     "balanced_error",
     "balanced_error_scorer",
     "g_mean",

@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from atklearn.losses.individual import Array, IndividualLoss, Task, resolve_individual_loss
-from atklearn.losses.labels import chosen_labels, one_versus_rest
+from atklearn.losses.individual import Array, IndividualLoss, LogLoss, Task, resolve_individual_loss
+from atklearn.losses.labels import chosen_labels, class_probabilities, one_versus_rest
 
-__all__ = ["Answers"]
+__all__ = ["TAIL_SHARE", "Answers"]
+
+TAIL_SHARE = 0.1
 
 
 @dataclass(frozen=True)
@@ -33,9 +35,13 @@ class Answers:
         Decision values, or the predictions of a regression as its one problem; None where only labels are known.
     loss : str, IndividualLoss or None
         The individual loss of the fits.
+    probabilities : ndarray of shape (..., n_classes, n_samples) or None
+        Of the classes; None where the fits offer none.
     sample_weight : ndarray of shape (n_samples,) or None
     groups : ndarray of shape (n_samples,) or None
         The group of every sample.
+    tail : float
+        The part of the samples that is the tail of the errors.
 
     Examples
     --------
@@ -53,6 +59,8 @@ class Answers:
     loss: str | IndividualLoss | None = None
     sample_weight: Array | None = None
     groups: npt.NDArray[Any] | None = None
+    probabilities: Array | None = None
+    tail: float = TAIL_SHARE
 
     @classmethod
     def from_decisions(
@@ -67,10 +75,13 @@ class Answers:
         classes : ndarray of shape (n_classes,) or None
             None for a regression.
         **known
-            The other attributes.
+            The other attributes; probabilities need not be named where the loss is log loss.
         """
-        predictions = decisions[..., 0, :] if classes is None else chosen_labels(decisions, classes)
-        return cls(y, predictions, classes, decisions, **known)
+        if classes is None:
+            return cls(y, decisions[..., 0, :], None, decisions, **known)
+        if isinstance(known.get("loss"), LogLoss) or known.get("loss") == "log_loss":
+            known.setdefault("probabilities", class_probabilities(decisions))
+        return cls(y, chosen_labels(decisions, classes), classes, decisions, **known)
 
     @property
     def task(self) -> Task:
@@ -91,6 +102,33 @@ class Answers:
     def class_errors(self) -> Array:
         """The error rate of every class that has weight, shape (n_present_classes, ...)."""
         return np.stack([self.mean(self.wrong, self.y == label) for label in self._with_weight(self.y)])
+
+    @cached_property
+    def absolute_residuals(self) -> Array:
+        """The size of every error, shape (..., n_samples)."""
+        return np.abs(self.residuals)
+
+    @cached_property
+    def told_apart(self) -> list[tuple[Array, npt.NDArray[np.bool_]]]:
+        """Decision values, shape (..., n_samples), and whom they mean: per problem with samples of both kinds."""
+        if self.decisions is None or self.classes is None:
+            raise ValueError("Classes are expected to be told apart by answers with decision values.")
+        with_weight = self.sample_weight > 0.0 if self.sample_weight is not None else np.ones(self.y.size, dtype=bool)
+        means = one_versus_rest(self.y, self.classes) > 0.0
+        return [
+            (self.decisions[..., index, :], positive)
+            for index, positive in enumerate(means)
+            if 0 < (positive & with_weight).sum() < with_weight.sum()
+        ]
+
+    @cached_property
+    def probability_of_truth(self) -> Array:
+        """What each fit thought of the class of every sample, shape (..., n_samples)."""
+        if self.probabilities is None or self.classes is None:
+            raise ValueError("Answers with probabilities are expected.")
+        codes = np.minimum(np.searchsorted(self.classes, self.y), self.classes.size - 1)
+        known = self.classes[codes] == self.y  # a class that no fit has seen has no probability
+        return np.where(known, self.probabilities[..., codes, np.arange(self.y.size)], 0.0)
 
     @cached_property
     def losses(self) -> Array:
@@ -125,6 +163,7 @@ class Answers:
             y=self.y[rows],
             predictions=self.predictions[..., rows],
             decisions=None if self.decisions is None else self.decisions[..., rows],
+            probabilities=None if self.probabilities is None else self.probabilities[..., rows],
             sample_weight=None if self.sample_weight is None else self.sample_weight[rows],
             groups=None,
         )

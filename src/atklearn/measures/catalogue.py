@@ -6,14 +6,15 @@ so that the numbers of a single model and those of a whole grid are the same cod
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 import numpy as np
 
 from atklearn.losses.aggregate import average_top_k
 from atklearn.losses.individual import Array, Task
-from atklearn.measures.answers import Answers
+from atklearn.measures.answers import TAIL_SHARE, Answers
+from atklearn.measures.separation import area_under_roc, average_precision
 
 __all__ = [
     "DEFAULT_MEASURES",
@@ -23,10 +24,11 @@ __all__ = [
     "evaluate_by_group",
     "evaluate_measures",
     "mean_of_largest_losses",
-    "selectable_measures",
+    "names_of_measures",
 ]
 
-TAIL_SHARE = 0.1
+_SMALLEST_PROBABILITY = float(np.finfo(np.float64).eps)
+_HIGH_QUANTILE = 0.95
 
 
 @dataclass(frozen=True)
@@ -48,10 +50,8 @@ class Measure:
         Whether it is shown as a percentage.
     digits : int
         Behind the decimal point, where it is shown.
-    selectable : bool
-        Whether it may choose k and C.
-    across_losses : bool
-        Whether fits with different individual losses can be compared by it.
+    relative : bool
+        Whether differences matter in proportion to the value; else the scale of the measure is one.
     applies : callable
         Says of :class:`Answers` of a fitting task whether they hold what the function needs.
     note : str
@@ -71,8 +71,7 @@ class Measure:
     higher_is_better: bool = False
     percent: bool = False
     digits: int = 4
-    selectable: bool = True
-    across_losses: bool = True
+    relative: bool = False
     applies: Callable[[Answers], bool] = lambda _: True
     note: str = ""
 
@@ -96,6 +95,10 @@ class Measure:
         """Title and unit."""
         return self.title + self.unit
 
+    def scale(self, value: float) -> float:
+        """Return what a difference is to be seen against, where the value is this."""
+        return abs(value) if self.relative else 1.0
+
 
 def mean_of_largest_losses(answers: Answers, k: float = TAIL_SHARE) -> Array:
     """Return the average top-k of the losses: an int k counts samples, a float is the fraction of them."""
@@ -108,6 +111,50 @@ def _geometric_mean_of_recalls(answers: Answers) -> Array:
     return np.asarray(np.prod(recalls, axis=0) ** (1.0 / len(recalls)))
 
 
+def _mean_over_problems(answers: Answers, measure: Callable[..., Array], alone: float) -> Array:
+    """Return the mean of a measure over the problems that have samples of both kinds; a fixed value if none has."""
+    found = [measure(decisions, positive, answers.sample_weight) for decisions, positive in answers.told_apart]
+    return np.mean(found, axis=0) if found else np.full(answers.predictions.shape[:-1], alone)
+
+
+def _brier(answers: Answers) -> Array:
+    """Half the squared distance of the probabilities to the truth: for two classes, (p - y)^2."""
+    assert answers.probabilities is not None
+    squares = (answers.probabilities**2).sum(axis=-2) - 2.0 * answers.probability_of_truth + 1.0
+    return answers.mean(0.5 * squares)
+
+
+def _tail_error(answers: Answers) -> Array:
+    value = average_top_k(answers.tail).value
+    return np.asarray(np.apply_along_axis(value, -1, answers.absolute_residuals, answers.sample_weight))
+
+
+def _high_quantile(answers: Answers) -> Array:
+    """Return the smallest size of error that 95 % of the weight does not exceed."""
+    sizes = answers.absolute_residuals
+    order = np.argsort(sizes, axis=-1, kind="stable")
+    mass = np.ones(sizes.shape[-1]) if answers.sample_weight is None else answers.sample_weight
+    reached = mass[order].cumsum(axis=-1)
+    enough = reached >= _HIGH_QUANTILE * mass.sum() * (1.0 - 1e-12)
+    place = np.take_along_axis(order, enough.argmax(axis=-1)[..., None], axis=-1)
+    return np.asarray(np.take_along_axis(sizes, place, axis=-1)[..., 0])
+
+
+def _largest_error(answers: Answers) -> Array:
+    sizes = answers.absolute_residuals
+    return np.asarray((sizes if answers.sample_weight is None else sizes[..., answers.sample_weight > 0.0]).max(-1))
+
+
+def _explained(answers: Answers) -> Array:
+    """One minus the mean squared error over the variance; as in scikit-learn, 1 or 0 where there is no variance."""
+    left = answers.mean(answers.residuals**2)
+    centre = answers.mean(np.asarray(answers.y, dtype=np.float64))
+    variance = float(answers.mean((answers.y - centre) ** 2))
+    if variance == 0.0:
+        return np.where(left == 0.0, 1.0, 0.0)
+    return np.asarray(1.0 - left / variance)
+
+
 def _worst_group(answers: Answers) -> Array:
     return np.asarray(np.max(list(evaluate_by_group(answers).values()), axis=0))
 
@@ -116,8 +163,12 @@ def _has_groups(answers: Answers) -> bool:
     return answers.groups is not None
 
 
-def _has_losses(answers: Answers) -> bool:
-    return answers.loss is not None and answers.decisions is not None
+def _has_decisions(answers: Answers) -> bool:
+    return answers.decisions is not None
+
+
+def _has_probabilities(answers: Answers) -> bool:
+    return answers.probabilities is not None
 
 
 _CLASSES: tuple[Task, ...] = ("classification",)
@@ -128,80 +179,79 @@ MEASURES: dict[str, Measure] = {
     for measure in (
         Measure("error", "error", _CLASSES, lambda answers: answers.mean(answers.wrong), percent=True, digits=1),
         Measure(
-            "balanced_error",
-            "balanced error",
-            _CLASSES,
-            lambda answers: np.asarray(answers.class_errors.mean(axis=0)),
-            percent=True,
-            digits=1,
+            "balanced_error", "balanced error", _CLASSES, lambda answers: np.asarray(answers.class_errors.mean(axis=0)),
+            percent=True, digits=1,
         ),
         Measure(
-            "g_mean", "G-mean", _CLASSES, _geometric_mean_of_recalls, higher_is_better=True, percent=True, digits=1
+            "worst_class_error", "worst-class error", _CLASSES,
+            lambda answers: np.asarray(answers.class_errors.max(axis=0)), percent=True, digits=1,
         ),
         Measure(
-            "worst_class_error",
-            "worst class error",
-            _CLASSES,
-            lambda answers: np.asarray(answers.class_errors.max(axis=0)),
-            percent=True,
-            digits=1,
-        ),
-        Measure("rmse", "RMSE", _NUMBERS, lambda answers: np.sqrt(answers.mean(answers.residuals**2))),
-        Measure("mae", "MAE", _NUMBERS, lambda answers: answers.mean(np.abs(answers.residuals))),
-        Measure(
-            "tail_loss",
-            "tail loss",
-            ("classification", "regression"),
-            mean_of_largest_losses,
-            digits=2,
-            selectable=False,  # on noisy data it is smallest at w = 0, where all losses are equal
-            across_losses=False,
-            applies=_has_losses,
-            note=f"The tail loss is the mean of the largest {TAIL_SHARE:.0%} of the losses, in units of each loss: to "
-            "compare within a loss only.",
+            "g_mean", "G-mean", _CLASSES, _geometric_mean_of_recalls, higher_is_better=True, percent=True, digits=1,
+            note="G-mean: the geometric mean of the accuracies of the classes.",
         ),
         Measure(
-            "worst_group_error",
-            "worst group error",
-            _CLASSES,
-            _worst_group,
-            percent=True,
-            digits=1,
-            selectable=False,  # validation folds need not have rows of every group
+            "roc_auc", "ROC AUC", _CLASSES, lambda answers: _mean_over_problems(answers, area_under_roc, 0.5),
+            higher_is_better=True, percent=True, digits=1, applies=_has_decisions,
+        ),
+        Measure(
+            "average_precision", "average precision", _CLASSES,
+            lambda answers: _mean_over_problems(answers, average_precision, 0.0),
+            higher_is_better=True, percent=True, digits=1, applies=_has_decisions,
+        ),
+        Measure(
+            "log_loss", "log loss", _CLASSES,
+            lambda answers: answers.mean(-np.log(np.maximum(answers.probability_of_truth, _SMALLEST_PROBABILITY))),
+            relative=True, applies=_has_probabilities,
+        ),
+        Measure("brier", "Brier score", _CLASSES, _brier, relative=True, applies=_has_probabilities),
+        Measure(
+            "worst_group_error", "worst-group error", _CLASSES, _worst_group, percent=True, digits=1,
             applies=_has_groups,
         ),
-        Measure("worst_group_rmse", "worst group RMSE", _NUMBERS, _worst_group, selectable=False, applies=_has_groups),
+        Measure("rmse", "RMSE", _NUMBERS, lambda answers: np.sqrt(answers.mean(answers.residuals**2)), relative=True),
+        Measure("mae", "MAE", _NUMBERS, lambda answers: answers.mean(answers.absolute_residuals), relative=True),
+        Measure(
+            "tail_error", "tail error", _NUMBERS, _tail_error, relative=True,
+            note="Tail error: the mean of the largest errors, by default of a tenth of them.",
+        ),
+        Measure(
+            "p95_error", "95 % quantile of error", _NUMBERS, _high_quantile, relative=True,
+        ),
+        Measure("max_error", "largest error", _NUMBERS, _largest_error, relative=True),
+        Measure("r2", "R²", _NUMBERS, _explained, higher_is_better=True),
+        Measure("worst_group_rmse", "worst-group RMSE", _NUMBERS, _worst_group, relative=True, applies=_has_groups),
     )
-}
+}  # fmt: skip
 """Every measure by its name, in the order in which reports show them."""
 
 DEFAULT_MEASURES: dict[Task, str] = {"classification": "balanced_error", "regression": "rmse"}
-"""Per task, what chooses k and C unless another measure is asked for."""
+"""Per task, what chooses unless another measure is asked for."""
 
 GROUP_MEASURES: dict[Task, str] = {"classification": "error", "regression": "rmse"}
 """Per task, what is reported of every group of samples."""
 
 
-def selectable_measures(task: Task | None = None) -> list[str]:
-    """Return the names of the measures that may choose k and C, for a task or for any.
+def names_of_measures(task: Task | None = None) -> list[str]:
+    """Return the names of the measures, for a task or for any.
 
     Examples
     --------
-    >>> selectable_measures("regression")
-    ['rmse', 'mae']
+    >>> names_of_measures("regression")
+    ['rmse', 'mae', 'tail_error', 'p95_error', 'max_error', 'r2', 'worst_group_rmse']
     """
-    return [
-        name for name, measure in MEASURES.items() if measure.selectable and (task is None or task in measure.tasks)
-    ]
+    return [name for name, measure in MEASURES.items() if task is None or task in measure.tasks]
 
 
-def evaluate_measures(answers: Answers) -> dict[str, Array]:
+def evaluate_measures(answers: Answers, names: Collection[str] | None = None) -> dict[str, Array]:
     """Return every measure that these answers allow, by name.
 
     Parameters
     ----------
     answers : Answers
         With leading axes of any shape, such as (n_ks, n_Cs).
+    names : collection of str, default=None
+        Only these.
 
     Returns
     -------
@@ -209,14 +259,14 @@ def evaluate_measures(answers: Answers) -> dict[str, Array]:
 
     Examples
     --------
-    >>> found = evaluate_measures(Answers(np.array([0.0, 0.0]), np.array([[3.0, 4.0], [1.0, -1.0]])))
+    >>> found = evaluate_measures(Answers(np.array([0.0, 0.0]), np.array([[3.0, 4.0], [1.0, -1.0]])), ["rmse", "mae"])
     >>> {name: values.round(2).tolist() for name, values in found.items()}
     {'rmse': [3.54, 1.0], 'mae': [3.5, 1.0]}
     """
     return {
         name: measure.evaluate(answers)
         for name, measure in MEASURES.items()
-        if answers.task in measure.tasks and measure.applies(answers)
+        if answers.task in measure.tasks and (names is None or name in names) and measure.applies(answers)
     }
 
 

@@ -1,35 +1,98 @@
-"""Scores that look at what the average top-k is for: the class, the group or the samples that fare worst.
+"""The measures for scikit-learn: scorers by name, and those of the worst off as functions of labels.
 
-Each is a function of labels (or losses) and, where that makes sense, a scikit-learn scorer for model selection, higher
-being better; :data:`atklearn.measures.MEASURES` says what they compute. :func:`tail_loss` has no scorer on purpose: on
-noisy data the model with the smallest tail loss is w = 0, where all losses are equal, so it may be reported but must
-not choose k.
+:data:`atklearn.measures.MEASURES` says what each computes; as scorers, higher is better. :func:`tail_loss` has no
+scorer on purpose: on noisy data the model with the smallest tail loss is w = 0, where all losses are equal, so it may
+be reported but must not choose k. In regression there is no such collapse, and ``tail_error`` may.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.base import is_classifier
 from sklearn.metrics import make_scorer
 
-from atklearn.losses.individual import INDIVIDUAL_LOSSES, Array, IndividualLoss
+from atklearn.losses.individual import INDIVIDUAL_LOSSES, Array, IndividualLoss, Task
 from atklearn.measures.answers import Answers
-from atklearn.measures.catalogue import MEASURES, mean_of_largest_losses
+from atklearn.measures.catalogue import MEASURES, mean_of_largest_losses, names_of_measures
 
 __all__ = [
+    "MeasureScorer",
     "balanced_error",
     "balanced_error_scorer",
     "g_mean",
     "g_mean_scorer",
+    "resolve_scoring",
     "tail_loss",
     "worst_class_error",
     "worst_class_error_scorer",
     "worst_group_error",
     "worst_group_error_scorer",
 ]
+
+
+@dataclass(frozen=True)
+class MeasureScorer:
+    """Scores an estimator by a measure, as scikit-learn's scorers do: higher is better.
+
+    Parameters
+    ----------
+    name : str
+        Of :data:`atklearn.measures.MEASURES`, but for those that need to know groups.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.linear_model import Ridge
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> bool(MeasureScorer("tail_error")(Ridge().fit(X, y), X, y) < MeasureScorer("mae")(Ridge().fit(X, y), X, y) < 0)
+    True
+    """
+
+    name: str
+
+    def __post_init__(self) -> None:
+        if self.name not in MEASURES:
+            raise ValueError(f"A measure is expected to be one of {names_of_measures()}, got {self.name!r}.")
+        if "group" in self.name:
+            raise ValueError(
+                f"{self.name} needs to know the groups, which no scorer is told; "
+                "worst_group_error_scorer reads them from the features."
+            )
+
+    def __call__(self, estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the measure on these samples, negative where lower is better."""
+        measure, weight = MEASURES[self.name], _check_weight(sample_weight, len(y))
+        if not is_classifier(estimator):
+            answers = Answers(np.asarray(y), np.asarray(estimator.predict(X)), sample_weight=weight)
+        else:
+            answers = _answers_of_classifier(estimator, X, np.asarray(y), weight)
+        if answers.task not in measure.tasks or not measure.applies(answers):
+            raise ValueError(
+                f"{self.name} is a measure of {measure.tasks[0]} that {type(estimator).__name__} "
+                f"{'has no probabilities or decision values for' if answers.task in measure.tasks else 'is not for'}; "
+                "choose by another one."
+            )
+        return measure.sign * float(measure.evaluate(answers))
+
+
+def resolve_scoring(scoring: Any, task: Task) -> Any:
+    """Return the scorer of a measure that is named for a task; anything else is scikit-learn's and returned as it is.
+
+    Examples
+    --------
+    >>> resolve_scoring("tail_error", "regression"), resolve_scoring("neg_log_loss", "classification")
+    (MeasureScorer(name='tail_error'), 'neg_log_loss')
+    """
+    if not isinstance(scoring, str) or scoring not in MEASURES:
+        return scoring
+    if task not in MEASURES[scoring].tasks:
+        raise ValueError(f"scoring for {task} is expected to be one of {names_of_measures(task)}, got {scoring!r}.")
+    return MeasureScorer(scoring)
 
 
 def balanced_error(
@@ -156,6 +219,18 @@ def tail_loss(
     weight = _check_weight(sample_weight, target.size)
     answers = Answers.from_decisions(scores[None], target, classes, loss=loss, sample_weight=weight)
     return float(mean_of_largest_losses(answers, k))
+
+
+def _answers_of_classifier(estimator: Any, X: Any, y: npt.NDArray[Any], weight: Array | None) -> Answers:
+    """Return what a fitted classifier says, with decision values and probabilities where it has them."""
+    labels, classes = np.asarray(estimator.predict(X)), np.asarray(estimator.classes_)
+    probabilities = estimator.predict_proba(X).T if hasattr(estimator, "predict_proba") else None
+    decisions = None
+    if hasattr(estimator, "decision_function"):
+        decisions = np.atleast_2d(np.asarray(estimator.decision_function(X)).T)
+    elif probabilities is not None:
+        decisions = probabilities[1:] if classes.size == 2 else probabilities
+    return Answers(y, labels, classes, decisions, None, weight, probabilities=probabilities)
 
 
 def _measure_labels(

@@ -25,6 +25,8 @@ from atklearn.study.running import Task
 __all__ = ["PROTOCOL", "PaperTables", "drawn", "log_spaced", "paper_split", "scale_features"]
 
 _SHARES = {"train": 0.5, "validation": 0.25, "test": 0.25}
+# Those of the paper, and two more of the worst off.
+_MEASURES = ("error", "balanced_error", "worst_class_error", "g_mean", "rmse", "mae")
 _N_KS = 40
 _DECADES = range(-5, 6)
 _MOST_DECADES = 8
@@ -107,14 +109,14 @@ class PaperTables:
 
 def measured(path: ATkPath, X: Array, y: Array, loss: str) -> dict[str, Array]:
     """Return every measure of a grid of fits on some rows, each of shape (n_ks, n_Cs)."""
-    return evaluate_measures(Answers.from_decisions(path.decision(X), y, path.classes, loss=loss))
+    return evaluate_measures(Answers.from_decisions(path.decision(X), y, path.classes, loss=loss), _MEASURES)
 
 
 def decades_beyond(columns: dict[int, dict[str, Array]]) -> list[int]:
     """Return the decades next to an end of the grid at which maximum, average or AT_k is better than anywhere else."""
     decades = sorted(columns)
     wanted = set()
-    for measure in (MEASURES[name] for name in columns[decades[0]] if MEASURES[name].selectable):
+    for measure in (MEASURES[name] for name in columns[decades[0]]):
         scores = measure.sign * np.array([columns[decade][measure.name] for decade in decades])
         for best in (scores[:, 0], scores[:, -1], scores.max(axis=1)):
             if best[0] > best[1:].max():
