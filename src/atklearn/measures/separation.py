@@ -54,8 +54,8 @@ def average_precision(decisions: Array, positive: npt.NDArray[np.bool_], weight:
 
     Examples
     --------
-    >>> average_precision(np.array([0.1, 0.4, 0.35, 0.8]), np.array([False, False, True, True])).round(3)
-    0.833
+    >>> average_precision(np.array([0.1, 0.4, 0.3, 0.8, 0.2]), np.array([False, False, False, True, True]))
+    array(0.75)
     """
     hits, misses, last = _descending(decisions, positive, weight)
     found, taken = hits.cumsum(axis=-1), (hits + misses).cumsum(axis=-1)
