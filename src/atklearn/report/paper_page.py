@@ -14,8 +14,9 @@ from atklearn.report.paper_charts import error_against_k, shifted_losses, toy_ca
 from atklearn.report.paper_numbers import PAPER_TABLES, TABLE_NUMBERS, Printed
 from atklearn.report.wording import LOSS_TITLES, certified, percent
 from atklearn.selection.choosing import choose_best
-from atklearn.study.evidence import SIGNIFICANCE, Grid, collect_grids, paired_difference, ratio_of_parts
+from atklearn.study.evidence import Grid, collect_grids, ratio_of_parts
 from atklearn.study.results import Record
+from atklearn.study.verdicts import SIGNIFICANCE, paired_difference
 
 __all__ = ["paper_page", "paper_summary"]
 

@@ -1,41 +1,62 @@
-"""What the cells of a comparison say: who chose what, how it did, whether the difference is more than luck.
+"""What the cells of a comparison say: who chose what, and how it did on rows that nothing had seen.
 
 A *method* is an aggregate loss (maximum, average, AT_k) with an individual loss and class weights. On every split its
-C, and for AT_k its k, are chosen by validation within the training part alone; what counts is the test part. Two
-further methods choose the individual loss and the class weights the same way: the best a user gets from the average,
-and from AT_k. The verdict compares these two.
+C, and for AT_k its k, are chosen by validation within the training part alone, and by the very measure they are judged
+by; what counts is the test part. The comparison is between the best average and the best AT_k, whose individual loss
+and class weights are chosen in the same way. AT_k includes the average and keeps it, the same fit, unless a smaller k
+is better by more than the standard error: see :func:`choose`.
+
+In the *contest* both sides may also map their decision values, fitted to the measure: a tuned threshold, or a f + b.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
-from scipy import stats
 
 from atklearn.losses.individual import Array
 from atklearn.measures import MEASURES
 from atklearn.selection.choosing import choose_best, choose_within_error, corrected_standard_error
-from atklearn.study.methods import AGGREGATES, ANY, Aggregate, Method, in_order
+from atklearn.study.methods import Aggregate, Method, in_order
+from atklearn.study.recalibration import Map
 from atklearn.study.results import Record
 
 __all__ = [
     "Choice",
-    "Comparison",
-    "Difference",
     "Grid",
-    "Recommendation",
+    "Mapped",
+    "best_below_all",
+    "best_of_all",
     "choose",
     "collect_grids",
-    "compare_methods",
-    "paired_difference",
+    "leads",
+    "method_choices",
     "ratio_of_parts",
-    "recommend",
 ]
 
-SIGNIFICANCE = 0.05
+
+@dataclass(frozen=True)
+class Mapped:
+    """A cell whose decision values are mapped to suit a measure.
+
+    Attributes
+    ----------
+    k, C : float
+    map : tuple of float
+        Slope and shift.
+    validation : ndarray of shape (n_folds,)
+        The measure, with maps fitted to the other folds.
+    test : float or None
+        The measure on the test part.
+    """
+
+    k: float
+    C: float
+    map: Map
+    validation: Array
+    test: float | None
 
 
 @dataclass(frozen=True)
@@ -54,6 +75,8 @@ class Grid:
     test : dict of ndarrays of shape (n_ks, n_Cs)
     groups : dict of ndarrays of shape (n_ks, n_Cs)
         The error of each group of rows on the test part, if groups were given.
+    mapped : dict
+        Per aggregate ("average", "atk") and measure, its cell with mapped decision values.
     """
 
     loss: str
@@ -65,6 +88,7 @@ class Grid:
     validation: dict[str, Array]
     test: dict[str, Array]
     groups: dict[str, Array]
+    mapped: dict[tuple[str, str], Mapped]
 
     @property
     def fold_to_rest(self) -> float:
@@ -73,81 +97,157 @@ class Grid:
             raise ValueError("A grid of folds is expected, but this one has a single validation part.")
         return 1.0 / (self.n_folds - 1)
 
+    @property
+    def below_all(self) -> slice:
+        """Where k is more than one row and fewer than all."""
+        return slice(int(self.ks[0] <= 1.0), len(self.ks) - 1)
+
+    def scores(self, measure: str) -> Array:
+        """Return the validation of a measure, higher being better, shape (n_folds, n_ks, n_Cs)."""
+        return MEASURES[measure].sign * self.validation[measure]
+
+    def choice(self, measure: str, i: int, j: int) -> Choice:
+        """Return the choice of a cell by a measure."""
+        return Choice(
+            self.loss,
+            self.weights,
+            float(self.ks[i]),
+            float(self.shares[i]),
+            float(self.Cs[j]),
+            None,
+            self.scores(measure)[:, i, j],
+            self.fold_to_rest,
+            {name: float(values[i, j]) for name, values in self.test.items()},
+            {name: float(values[i, j]) for name, values in self.groups.items()},
+        )
+
+    def mapped_choice(self, aggregate: Aggregate, measure: str) -> Choice | None:
+        """Return the choice of a cell with mapped decision values; None if there is none for this measure."""
+        cell = self.mapped.get((aggregate, measure))
+        if cell is None:
+            return None
+        share = float(self.shares[np.flatnonzero(self.ks == cell.k)[0]])
+        test = {} if cell.test is None else {measure: cell.test}
+        scores = MEASURES[measure].sign * cell.validation
+        return Choice(self.loss, self.weights, cell.k, share, cell.C, cell.map, scores, self.fold_to_rest, test, {})
+
 
 @dataclass(frozen=True)
 class Choice:
-    """What a method chose on a split, and what came of it."""
+    """What was chosen on a split, and what came of it.
+
+    Attributes
+    ----------
+    loss, weights : str
+    k, share, C : float
+    map : tuple of float or None
+        Of the decision values, if they are mapped.
+    scores : ndarray of shape (n_folds,)
+        Of the validation, higher being better.
+    fold_to_rest : float
+        Size of a validation fold over that of the part it is left out of.
+    test : dict
+        Per measure, its value on the test part; with a map, only the one it is fitted to.
+    groups : dict
+        The error of each group of rows on the test part.
+    """
 
     loss: str
     weights: str
     k: float
     share: float
     C: float
-    validation: float
+    map: Map | None
+    scores: Array
+    fold_to_rest: float
     test: dict[str, float]
     groups: dict[str, float]
 
-
-@dataclass(frozen=True)
-class Difference:
-    """A paired difference over the splits, with the corrected resampled t-test of Nadeau and Bengio (2003)."""
-
-    mean: float
-    error: float
-    p_value: float
+    @property
+    def score(self) -> float:
+        """The mean of the validation, higher being better."""
+        return float(self.scores.mean())
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """The outcome of a comparison.
+def best_of_all(scores: Array) -> tuple[int, int]:
+    """Return the cell of the average that is best in validation, from scores of shape (n_folds, n_ks, n_Cs)."""
+    return scores.shape[1] - 1, choose_best(scores[:, -1:])[1]
 
-    Attributes
+
+def best_below_all(scores: Array, below_all: slice, fold_to_rest: float) -> tuple[int, int] | None:
+    """Return the cell of AT_k with k < n: the largest k within one standard error of the best; None without such k."""
+    inner = scores[:, below_all]
+    if inner.shape[1] == 0:
+        return None
+    i, j = choose_within_error(inner, fold_to_rest)
+    return below_all.start + i, j
+
+
+def leads(one: Choice, other: Choice) -> bool:
+    """Return whether a choice is better than another in validation by more than the standard error."""
+    lead = one.scores - other.scores
+    return bool(lead.mean() > corrected_standard_error(lead, one.fold_to_rest))
+
+
+def choose(
+    grids: Sequence[Grid], measure: str, *, contest: bool = False
+) -> tuple[Choice, Choice, Choice | None] | None:
+    """Return what average and AT_k choose on one split, by a measure.
+
+    Parameters
     ----------
-    score : str
-        The measure that chose and that counts.
-    choices : dict
-        Per method, its choice on every split.
-    test_to_train : float
-        Size of a test part over that of its training part.
+    grids : sequence of Grid
+        Of the split; those without the measure are left out.
+    measure : str
+    contest : bool, default=False
+        Whether decision values may be mapped.
+
+    Returns
+    -------
+    average : Choice
+        The best in validation.
+    atk : Choice
+        The best with k < n if it leads the average by more than the standard error, else the average itself.
+    below_all : Choice or None
+        The best with k < n, whether it leads or not; None if no grid has any.
     """
-
-    score: str
-    choices: dict[Method, list[Choice]]
-    test_to_train: float
-
-    @property
-    def difference(self) -> Difference:
-        """Of AT_k to the average, both with individual loss and class weights chosen; the measure's own sign."""
-        return self.against_average(Method("atk", ANY, ANY))
-
-    @property
-    def verdict(self) -> Literal["helps", "hurts", "none"]:
-        """What the difference says."""
-        difference = self.difference
-        if difference.p_value >= SIGNIFICANCE:
-            return "none"
-        return "helps" if MEASURES[self.score].sign * difference.mean > 0.0 else "hurts"
-
-    def against_average(self, method: Method) -> Difference:
-        """Return the difference of a method to the average with the same individual loss and class weights."""
-        average = self.choices[Method("average", method.loss, method.weights)]
-        return self.between(self.choices[method], average, self.score)
-
-    def between(self, ours: list[Choice], others: list[Choice], measure: str) -> Difference:
-        """Return the difference of two lists of choices, split by split."""
-        differences = [a.test[measure] - b.test[measure] for a, b in zip(ours, others, strict=True)]
-        return paired_difference(differences, self.test_to_train)
+    averages: list[Choice] = []
+    others: list[Choice] = []
+    for grid in grids:
+        if measure not in grid.validation:
+            continue
+        scores = grid.scores(measure)
+        averages.append(grid.choice(measure, *best_of_all(scores)))
+        cell = best_below_all(scores, grid.below_all, grid.fold_to_rest)
+        if cell is not None:
+            others.append(grid.choice(measure, *cell))
+        if contest:
+            averages += [mapped for mapped in [grid.mapped_choice("average", measure)] if mapped is not None]
+            others += [mapped for mapped in [grid.mapped_choice("atk", measure)] if mapped is not None]
+    if not averages:
+        return None
+    average = max(averages, key=lambda choice: choice.score)
+    if not others:
+        return average, average, None
+    below = max(others, key=lambda choice: choice.score)
+    return average, below if leads(below, average) else average, below
 
 
-@dataclass(frozen=True)
-class Recommendation:
-    """What to use on these data, chosen by validation on all rows."""
-
-    loss: str
-    weights: str
-    share: float
-    C: float
-    reason: str
+def method_choices(grids: Sequence[Grid], measure: str) -> dict[Method, Choice]:
+    """Return what every method chooses on one split by a measure, loss by loss and weights by weights."""
+    chosen: dict[Method, Choice] = {}
+    for grid in grids:
+        found = choose([grid], measure)
+        if found is None:
+            continue
+        average, atk, below = found
+        if grid.ks[0] <= 1.0 < grid.ks[-1]:
+            cell = 0, choose_best(grid.scores(measure)[:, :1])[1]
+            chosen[Method("maximum", grid.loss, grid.weights)] = grid.choice(measure, *cell)
+        chosen[Method("average", grid.loss, grid.weights)] = average
+        if below is not None:
+            chosen[Method("atk", grid.loss, grid.weights)] = atk
+    return chosen
 
 
 def ratio_of_parts(shares: Mapping[str, float]) -> float:
@@ -158,16 +258,25 @@ def ratio_of_parts(shares: Mapping[str, float]) -> float:
 def collect_grids(records: Iterable[Record], dataset: str) -> dict[int | None, list[Grid]]:
     """Return the grids of a data set, per split."""
     cells: dict[tuple[int | None, str, str], list[Record]] = {}
+    mapped: dict[tuple[int | None, str, str], dict[tuple[str, str], Mapped]] = {}
     for record in records:
-        if record["record"] == "cell" and record["dataset"] == dataset:
-            cells.setdefault((record["split"], record["loss"], record["weights"]), []).append(record)
+        if record["record"] not in ("cell", "map") or record["dataset"] != dataset:
+            continue
+        key = record["split"], record["loss"], record["weights"]
+        if record["record"] == "cell":
+            cells.setdefault(key, []).append(record)
+        else:
+            slope, shift = record["map"]
+            mapped.setdefault(key, {})[record["aggregate"], record["measure"]] = Mapped(
+                record["k"], record["C"], (slope, shift), np.array(record["validation"]), record["test"]
+            )
     grids: dict[int | None, list[Grid]] = {}
-    for split, loss, weights in sorted(cells, key=lambda key: (str(key[0]), in_order(key[1], key[2]))):
-        grids.setdefault(split, []).append(_grid(loss, weights, cells[split, loss, weights]))
+    for key in sorted(cells, key=lambda key: (str(key[0]), in_order(key[1], key[2]))):
+        grids.setdefault(key[0], []).append(_grid(key[1], key[2], cells[key], mapped.get(key, {})))
     return grids
 
 
-def _grid(loss: str, weights: str, cells: list[Record]) -> Grid:
+def _grid(loss: str, weights: str, cells: list[Record], mapped: dict[tuple[str, str], Mapped]) -> Grid:
     """Arrange the cells of one path."""
     ks, Cs = sorted({cell["k"] for cell in cells}), sorted({cell["C"] for cell in cells})
     places = {(cell["k"], cell["C"]): cell for cell in cells}
@@ -186,119 +295,5 @@ def _grid(loss: str, weights: str, cells: list[Record]) -> Grid:
         },
         {name: np.array([[cell["test"][name] for cell in row] for row in table]) for name in first["test"]},
         {name: np.array([[cell["groups"][name] for cell in row] for row in table]) for name in first.get("groups", {})},
+        mapped,
     )
-
-
-def choose(grid: Grid, aggregate: Aggregate, score: str) -> tuple[int, int]:
-    """Return the cell a method chooses by validation.
-
-    The maximum and the average choose the C with the best mean. AT_k, which includes the average, chooses as
-    :class:`atklearn.ATkClassifierCV` does: the average unless a smaller k is better by more than the standard error.
-    """
-    scores = MEASURES[score].sign * grid.validation[score]
-    if aggregate == "maximum":
-        return 0, choose_best(scores[:, :1])[1]
-    if aggregate == "average":
-        return len(grid.ks) - 1, choose_best(scores[:, -1:])[1]
-    i, j = choose_within_error(scores[:, 1:], grid.fold_to_rest)
-    return i + 1, j
-
-
-def _choice(grid: Grid, cell: tuple[int, int], score: str) -> Choice:
-    i, j = cell
-    return Choice(
-        grid.loss,
-        grid.weights,
-        float(grid.ks[i]),
-        float(grid.shares[i]),
-        float(grid.Cs[j]),
-        float(grid.validation[score][:, i, j].mean()),
-        {name: float(values[i, j]) for name, values in grid.test.items()},
-        {name: float(values[i, j]) for name, values in grid.groups.items()},
-    )
-
-
-def choices_of(grids: Sequence[Grid], score: str) -> dict[Method, Choice]:
-    """Return what every method chooses on one split."""
-    chosen: dict[Method, Choice] = {}
-    for grid in grids:
-        for aggregate in AGGREGATES:
-            if aggregate == "maximum" and grid.weights != "plain":
-                continue  # the one largest loss does not know weights
-            cell = choose(grid, aggregate, score)
-            chosen[Method(aggregate, grid.loss, grid.weights)] = _choice(grid, cell, score)
-    for aggregate in ("average", "atk"):
-        own = [choice for method, choice in chosen.items() if method.aggregate == aggregate]
-        chosen[Method(aggregate, ANY, ANY)] = max(own, key=lambda choice: MEASURES[score].sign * choice.validation)
-    return chosen
-
-
-def paired_difference(differences: Sequence[float] | Array, test_to_train: float) -> Difference:
-    """Test whether a mean over splits whose training parts overlap is zero.
-
-    Parameters
-    ----------
-    differences : sequence of float
-        One per split.
-    test_to_train : float
-        Size of a test part over that of its training part.
-
-    Examples
-    --------
-    >>> paired_difference([-2.0, -1.5, -2.5, -2.0], 1 / 3).p_value < 0.05
-    True
-    """
-    values = np.asarray(differences, dtype=np.float64)
-    mean, error = float(values.mean()), float(corrected_standard_error(values, test_to_train))
-    if values.size < 2:
-        return Difference(mean, float("inf"), 1.0)
-    if error == 0.0:  # the same on every split: no doubt, either way
-        return Difference(mean, 0.0, 1.0 if mean == 0.0 else 0.0)
-    return Difference(mean, error, float(2.0 * stats.t.sf(abs(mean) / error, values.size - 1)))
-
-
-def compare_methods(grids: dict[int | None, list[Grid]], score: str, test_to_train: float) -> Comparison:
-    """Return the outcome of a comparison from the grids of all its splits.
-
-    Parameters
-    ----------
-    grids : dict
-        As :func:`collect_grids` returns it.
-    score : str
-        The measure that chooses and that counts.
-    test_to_train : float
-        Size of a test part over that of its training part.
-    """
-    splits = sorted(split for split in grids if split is not None)
-    per_split = [choices_of(grids[split], score) for split in splits]
-    choices = {method: [chosen[method] for chosen in per_split] for method in per_split[0]}
-    return Comparison(score, choices, test_to_train)
-
-
-def recommend(comparison: Comparison, grids: Sequence[Grid]) -> Recommendation:
-    """Return what to use: AT_k if it was seen to help, else the average; k and C by validation on all rows.
-
-    Parameters
-    ----------
-    comparison : Comparison
-    grids : sequence of Grid
-        Of all rows.
-    """
-    aggregate: Aggregate = "atk" if comparison.verdict == "helps" else "average"
-    chosen = choices_of(grids, comparison.score)[Method(aggregate, ANY, ANY)]
-    on_splits = comparison.choices[Method("atk", ANY, ANY)]
-    moved = sum(choice.share < 1.0 for choice in on_splits)
-    if aggregate == "average":
-        seen = "worse than the average" if comparison.verdict == "hurts" else "no better than the average beyond chance"
-        reason = f"on the test parts AT_k was {seen}"
-    elif chosen.share < 1.0:
-        reason = (
-            f"it is the largest k within one standard error of the best in cross-validation on all rows, and AT_k took "
-            f"a k below n on {moved} of {len(on_splits)} splits"
-        )
-    else:
-        reason = (
-            f"on all rows the average is within one standard error of the best, although AT_k took a smaller k on "
-            f"{moved} of {len(on_splits)} splits"
-        )
-    return Recommendation(chosen.loss, chosen.weights, chosen.share, chosen.C, reason)

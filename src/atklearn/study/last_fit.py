@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from sklearn.compose import TransformedTargetRegressor
+from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -15,13 +16,14 @@ from atklearn.estimators.linear import ATkClassifier, ATkRegressor
 from atklearn.losses.individual import Array
 from atklearn.measures import MEASURES, Answers
 from atklearn.selection.paths import atk_path
-from atklearn.study.evidence import Recommendation
 from atklearn.study.methods import CLASS_WEIGHTS
+from atklearn.study.outcome import Outcome, Recommendation
+from atklearn.study.recalibration import Map, apply_map
 from atklearn.study.results import Record, certificate, relative_gaps, short
 from atklearn.study.running import Task, recorded_misses
 from atklearn.study.tabular import TabularData, feature_names, make_features, take_rows
 
-__all__ = ["LastFit", "fit_recommended"]
+__all__ = ["LastFit", "MappedScaler", "fit_recommended"]
 
 _N_HARD_ROWS = 15
 _N_VALUES = 5
@@ -29,14 +31,43 @@ _N_POINTS = 2000
 _HARD_SHARE = 0.1  # of the rows, where all are in the top k
 
 
+class MappedScaler(StandardScaler):
+    """Standardises a target, and maps what is predicted of it: ``slope * prediction + shift``, in its own units.
+
+    Parameters
+    ----------
+    slope, shift : float
+
+    Examples
+    --------
+    >>> y = np.array([[1.0], [3.0]])
+    >>> scaler = MappedScaler(slope=2.0, shift=1.0).fit(y)
+    >>> scaler.transform(y).ravel(), scaler.inverse_transform(scaler.transform(y)).ravel()
+    (array([-1.,  1.]), array([3., 7.]))
+    """
+
+    def __init__(self, *, slope: float = 1.0, shift: float = 0.0) -> None:
+        super().__init__()
+        self.slope = slope
+        self.shift = shift
+
+    def inverse_transform(self, X: Any, copy: bool | None = None) -> Array:
+        """Return predictions in units of the target, mapped."""
+        return apply_map(super().inverse_transform(X, copy), (self.slope, self.shift))
+
+
 def fit_recommended(data: TabularData, recommendation: Recommendation) -> Pipeline:
     """Fit the recommended model on all rows: one pipeline from the columns of the table to the target."""
     options: dict[str, Any] = {"loss": recommendation.loss, "k": recommendation.share, "C": recommendation.C}
+    unmapped: Map = (1.0, 0.0)
+    slope, shift = recommendation.map or unmapped
     model: Any
     if data.task == "classification":
         model = ATkClassifier(**options, class_weight=CLASS_WEIGHTS[recommendation.weights])
+        if recommendation.map is not None:
+            model = FixedThresholdClassifier(model, threshold=-shift, response_method="decision_function")
     else:  # as in the comparison, C weighs losses in units of the target's spread
-        model = TransformedTargetRegressor(ATkRegressor(**options), transformer=StandardScaler())
+        model = TransformedTargetRegressor(ATkRegressor(**options), transformer=MappedScaler(slope=slope, shift=shift))
     with recorded_misses():
         return Pipeline([("features", make_features(data)), ("model", model)]).fit(data.features, data.target)
 
@@ -44,17 +75,16 @@ def fit_recommended(data: TabularData, recommendation: Recommendation) -> Pipeli
 class LastFit:
     """One task: fit the recommendation on all rows and describe it."""
 
-    def __init__(
-        self, data: TabularData, recommendation: Recommendation, shares: Array, tol: float, task: Task
-    ) -> None:
-        self.data, self.recommendation, self.task = data, recommendation, task
-        self.shares, self.tol = shares, tol  # of the fits whose boundaries are drawn
+    def __init__(self, data: TabularData, outcome: Outcome, tol: float, task: Task) -> None:
+        self.data, self.outcome, self.task = data, outcome, task
+        self.tol = tol  # of the fits whose boundaries are drawn
+        self.recommendation = outcome.recommendation
 
     def tasks(self) -> Sequence[Task]:
         """Return the task."""
         return [self.task]
 
-    def run(self, task: Task) -> list[Record]:  # noqa: ARG002
+    def run(self, task: Task) -> list[Record]:
         """Fit and describe."""
         fitted = fit_recommended(self.data, self.recommendation)
         maker, last = fitted["features"], fitted["model"]
@@ -65,18 +95,21 @@ class LastFit:
         top = order[: max(1, round(share * losses.size))]
         shown = order[:_N_HARD_ROWS]
         said = fitted.predict(take_rows(self.data.features, shown))
-        return [
-            self._model_record(getattr(last, "regressor_", last), maker, share, top),
+        asked = self.outcome.question
+        records = [
+            {"record": "answer", "score": asked.score, "margin": asked.margin, "n_splits": len(self.outcome.splits)},
+            self._model_record(_linear(last), maker, share, top),
             *(self._row_record(row, losses[row], guess) for row, guess in zip(shown, said, strict=True)),
             *self._plane_records(X, maker),
         ]
+        return [{**record, "question": task.name} for record in records]
 
     def _losses(self, model: Any, X: Any) -> Array:
         """Return the loss of every row, summed over the problems of one class against the rest."""
         loss, target = self.recommendation.loss, self.data.target
         if self.data.task == "regression":
-            target = model.transformer_.transform(target[:, None])[:, 0]
-            return Answers.from_decisions(model.regressor_.predict(X)[None], target, None, loss=loss).losses
+            said, target = (model.transformer_.transform(v[:, None])[:, 0] for v in (model.predict(X), target))
+            return Answers.from_decisions(said[None], target, None, loss=loss).losses
         decisions = np.atleast_2d(model.decision_function(X).T)
         return Answers.from_decisions(decisions, target, model.classes_, loss=loss).losses
 
@@ -90,7 +123,8 @@ class LastFit:
         return {
             "record": "model", "dataset": self.data.name, "loss": self.recommendation.loss,
             "weights": self.recommendation.weights, "k": short(self.recommendation.share * len(self.data.target)),
-            "share": self.recommendation.share, "C": self.recommendation.C, "reason": self.recommendation.reason,
+            "share": self.recommendation.share, "C": self.recommendation.C, "map": self.recommendation.map,
+            "reason": self.recommendation.reason,
             "objective": short(float(np.mean(model.objective_))),
             **certificate(relative_gaps(model.dual_gap_, model.objective_), model.tol), "n_features": len(names),
             "coefficients": [[names[i], *(short(value) for value in coef[:, i])] for i in heaviest],
@@ -116,6 +150,12 @@ class LastFit:
             "target": _shown(self.data.target[row]), "prediction": _shown(guess), "values": values,
         }  # fmt: skip
 
+    def _shares(self) -> Array:
+        """Return the grid of k/n of the recommended loss and weights."""
+        chosen = self.recommendation.loss, self.recommendation.weights
+        grid = next(grid for grid in self.outcome.all_rows if (grid.loss, grid.weights) == chosen)
+        return grid.shares[grid.ks > 1.0]
+
     def _columns(self) -> list[str] | None:
         """Return the names of the columns if there are two."""
         columns = getattr(self.data.features, "columns", ())
@@ -130,7 +170,7 @@ class LastFit:
         rows = np.random.default_rng(0).permutation(len(X))[:_N_POINTS]
         raw = scaler.inverse_transform(X[rows])
         weight = CLASS_WEIGHTS[self.recommendation.weights]
-        ks: list[float] = [1, *self.shares[1:]]
+        ks: list[float] = [1, *self._shares()]
         path = atk_path(
             X, self.data.target, ks=ks, Cs=[self.recommendation.C], loss=self.recommendation.loss, class_weight=weight,
             tol=self.tol,
@@ -162,3 +202,8 @@ class LastFit:
 def _shown(value: Any) -> str:
     """Return a value of the table as text that fits a table of the report."""
     return f"{value:.6g}" if isinstance(value, float) else str(value)[:60]
+
+
+def _linear(model: Any) -> Any:
+    """Return the linear fit inside a model with a threshold or a scaled target."""
+    return getattr(model, "regressor_", getattr(model, "estimator_", model))

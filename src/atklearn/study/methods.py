@@ -7,12 +7,18 @@ from typing import Literal, TypeAlias
 
 from atklearn.losses.individual import INDIVIDUAL_LOSSES
 
-__all__ = ["AGGREGATES", "ANY", "CLASS_WEIGHTS", "PAPER_LOSSES", "Aggregate", "Method", "in_order"]
+__all__ = [
+    "AGGREGATES",
+    "AVERAGE_ONLY",
+    "CLASS_WEIGHTS",
+    "COMPARED_LOSSES",
+    "PAPER_LOSSES",
+    "Aggregate",
+    "Method",
+    "in_order",
+]
 
 Aggregate: TypeAlias = Literal["maximum", "average", "atk"]
-
-ANY = "chosen"
-"""Stands for an individual loss, or class weights, that are chosen by validation."""
 
 # In this order where order matters: the first of equals is chosen.
 AGGREGATES: tuple[Aggregate, ...] = ("maximum", "average", "atk")
@@ -26,22 +32,31 @@ PAPER_LOSSES: dict[str, tuple[str, str]] = {
 }
 """Per task, the two individual losses of the paper."""
 
+COMPARED_LOSSES: dict[str, tuple[str, ...]] = {
+    "classification": ("log_loss", "squared_hinge", "hinge"),
+    "regression": PAPER_LOSSES["regression"],
+}
+"""Per task, the individual losses that a comparison tries."""
+
+AVERAGE_ONLY = frozenset({"hinge"})
+"""Losses for which k is a second name for C: AT_k has nothing to add to their average."""
+
 
 @dataclass(frozen=True)
 class Method:
-    """What is compared; ``loss`` and ``weights`` are "chosen" if validation chooses them."""
+    """What is compared."""
 
     aggregate: Aggregate
     loss: str
     weights: str
 
 
-def in_order(loss: str, weights: str = ANY) -> tuple[int, int]:
-    """Return a key that sorts by individual loss, then by class weights, the chosen ones last.
+def in_order(loss: str, weights: str) -> tuple[int, int]:
+    """Return a key that sorts by individual loss, then by class weights.
 
     Examples
     --------
-    >>> sorted([("hinge", "balanced"), ("chosen", "chosen"), ("hinge", "plain")], key=lambda pair: in_order(*pair))
-    [('hinge', 'plain'), ('hinge', 'balanced'), ('chosen', 'chosen')]
+    >>> sorted([("hinge", "balanced"), ("log_loss", "balanced"), ("hinge", "plain")], key=lambda pair: in_order(*pair))
+    [('log_loss', 'balanced'), ('hinge', 'plain'), ('hinge', 'balanced')]
     """
-    return [*INDIVIDUAL_LOSSES, ANY].index(loss), [*CLASS_WEIGHTS, ANY].index(weights)
+    return [*INDIVIDUAL_LOSSES].index(loss), [*CLASS_WEIGHTS].index(weights)

@@ -13,6 +13,10 @@ and perhaps the beginning of one, which is cut off on resuming.
 ``point``             a fit in the plane: ``dataset``, ``loss``, ``k``, ``coef``, ``error``, its certificate, ...
 ``plane``             two-dimensional data: ``dataset``, ``x``, ``y``, ``label``, ...
 ``curve``             a line of a figure: ``figure``, ``name``, ``x``, ``y``, the certificate of its fits, ...
+``map``               decision values of a cell mapped to suit a measure: ``dataset``, ``loss``, ``weights``, ``split``,
+                      ``aggregate``, ``measure``, ``k``, ``C``, ``map`` (slope, shift), ``validation``, ``test``
+``answer``            what was asked: ``score``, ``margin``, and of how many splits; as all that follows, it has the
+                      name of its task as ``question``
 ``model``             the recommended fit and its certificate
 ``hard_row``          a row of the data with a large loss in that fit
 ``skipped``           what could not be run, and why
@@ -51,7 +55,7 @@ __all__ = [
     "versions",
 ]
 
-SCHEMA = 2
+SCHEMA = 3
 Record: TypeAlias = dict[str, Any]
 
 # A gap that equals the tolerance may come out a little larger as a ratio.

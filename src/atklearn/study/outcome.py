@@ -1,0 +1,232 @@
+"""The outcome of a comparison: a verdict about every measure, and what to use.
+
+Three families of verdicts, each corrected for its many measures: all losses and class weights (the answer); the same
+with mapped decision values allowed on both sides (the contest: what one would try instead); and within log loss, for
+those who need probabilities.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from atklearn.losses.individual import Task
+from atklearn.measures import MEASURES
+from atklearn.measures.catalogue import DEFAULT_MEASURES, names_of_measures
+from atklearn.study.evidence import Choice, Grid, choose, collect_grids, method_choices, ratio_of_parts
+from atklearn.study.methods import Aggregate, Method
+from atklearn.study.recalibration import Map, map_kind
+from atklearn.study.results import Record
+from atklearn.study.verdicts import Verdict, judge
+
+__all__ = ["Outcome", "Question", "Recommendation"]
+
+MARGIN = 0.01
+PROBABILISTIC_LOSS = "log_loss"
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a user wants to know of a comparison: nothing that changes its fits.
+
+    Attributes
+    ----------
+    score : str
+        The measure that counts.
+    margin : float
+        Differences up to this part of a measure's own scale do not matter.
+    """
+
+    score: str
+    margin: float = MARGIN
+
+    @classmethod
+    def about(cls, task: Task, *, has_groups: bool, score: str | None = None, margin: float | None = None) -> Question:
+        """Return the question for a task, with its default measure and margin where none is given."""
+        score = DEFAULT_MEASURES[task] if score is None else score
+        known = [name for name in names_of_measures(task) if has_groups or "group" not in name]
+        if score not in known:
+            raise ValueError(
+                f"The score for {task}{'' if has_groups else ' without --group'} is expected to be one of {known}, "
+                f"got {score!r}."
+            )
+        margin = MARGIN if margin is None else margin
+        if not 0.0 <= margin < 1.0:
+            raise ValueError(f"The margin is expected to be a part of the measure's scale, below 1, got {margin!r}.")
+        return cls(score, margin)
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """What to use on these data, chosen by validation on all rows.
+
+    Attributes
+    ----------
+    loss, weights : str
+    share, C : float
+    map : tuple of float or None
+        Slope and shift of the decision values, if mapping them was seen to help.
+    reason : str
+    """
+
+    loss: str
+    weights: str
+    share: float
+    C: float
+    map: Map | None
+    reason: str
+
+
+class Outcome:
+    """What the grids of all splits say.
+
+    Parameters
+    ----------
+    grids : mapping
+        Per split, and None for all rows, as :func:`atklearn.study.evidence.collect_grids` returns them.
+    data : dict
+        The record of the data.
+    question : Question
+    """
+
+    def __init__(self, grids: Mapping[int | None, Sequence[Grid]], data: Record, question: Question) -> None:
+        self.question, self.data = question, data
+        self.all_rows = grids[None]
+        self.splits = [grids[split] for split in sorted(split for split in grids if split is not None)]
+        self.task: Task = data["task"]
+
+    @classmethod
+    def from_records(cls, records: Iterable[Record], question: Question, repeats: int) -> Outcome:
+        """Return the outcome of so many repeats, from the records of a comparison."""
+        kept = list(records)
+        data = next(record for record in kept if record["record"] == "data")
+        n_splits = repeats * data["n_folds"]
+        grids = collect_grids(kept, data["dataset"])
+        return cls({split: of for split, of in grids.items() if split is None or split < n_splits}, data, question)
+
+    @cached_property
+    def measures(self) -> list[str]:
+        """All measures, the one that counts first."""
+        found = [name for name in MEASURES if any(name in grid.test for grid in self.splits[0])]
+        return [self.question.score, *(name for name in found if name != self.question.score)]
+
+    @cached_property
+    def verdicts(self) -> dict[str, Verdict]:
+        """Per measure, what AT_k does against the average, loss and class weights chosen for both."""
+        return self._judge(self.measures)
+
+    @cached_property
+    def contests(self) -> dict[str, Verdict]:
+        """The same with mapped decision values allowed on both sides; empty where no map could help."""
+        n_classes = len(self.data["classes"]) if self.task == "classification" else None
+        return self._judge([name for name in self.measures if map_kind(name, n_classes)], contest=True)
+
+    @cached_property
+    def within_log_loss(self) -> dict[str, Verdict]:
+        """The same within log loss; empty where it is not one of several losses."""
+        losses = {grid.loss for grid in self.all_rows}
+        if PROBABILISTIC_LOSS not in losses or len(losses) == 1:
+            return {}
+        return self._judge(self.measures, loss=PROBABILISTIC_LOSS)
+
+    def sides(
+        self, measure: str, *, contest: bool = False, loss: str | None = None
+    ) -> tuple[list[Choice], list[Choice]]:
+        """Return what average and AT_k chose on every split by a measure."""
+        chosen = [
+            choose([grid for grid in grids if loss is None or grid.loss == loss], measure, contest=contest)
+            for grids in self.splits
+        ]
+        pairs = [(found[0], found[1]) for found in chosen if found is not None]
+        return [average for average, _ in pairs], [atk for _, atk in pairs]
+
+    def _judge(self, measures: Sequence[str], **which: Any) -> dict[str, Verdict]:
+        values, shares = {}, {}
+        for name in measures:
+            average, atk = self.sides(name, **which)
+            values[name] = [choice.test[name] for choice in average], [choice.test[name] for choice in atk]
+            shares[name] = [choice.share for choice in atk]
+        ratio = ratio_of_parts(self.data["shares"])
+        return judge(values, shares, ratio, self.question.margin, self.data["n_used"], self.data["n_folds"])
+
+    def methods(self) -> dict[Method, list[Choice]]:
+        """Return what every method chose on every split by the measure that counts."""
+        per_split = [method_choices(grids, self.question.score) for grids in self.splits]
+        return {method: [chosen[method] for chosen in per_split] for method in per_split[0]}
+
+    @cached_property
+    def map_verdicts(self) -> dict[Aggregate, Verdict]:
+        """For each side, whether mapping its decision values helps on the measure that counts."""
+        score = self.question.score
+        found: dict[Aggregate, Verdict] = {}
+        sides: tuple[Aggregate, ...] = ("average", "atk")
+        for side in sides:
+            plain, mapped = [], []
+            for grids in self.splits:
+                chosen = choose(grids, score)
+                best = _best_mapped(grids, side, score)
+                unmapped = None if chosen is None else chosen[0] if side == "average" else chosen[2]
+                if unmapped is None or best is None:
+                    break
+                plain.append(unmapped)
+                mapped.append(best)
+            else:
+                values = [[choice.test[score] for choice in choices] for choices in (plain, mapped)]
+                ratio = ratio_of_parts(self.data["shares"])
+                shares = {score: [choice.share for choice in mapped]}
+                judged = judge({score: (values[0], values[1])}, shares, ratio, self.question.margin,
+                               self.data["n_used"], self.data["n_folds"])  # fmt: skip
+                found[side] = judged[score]
+        return found
+
+    @cached_property
+    def recommendation(self) -> Recommendation:
+        """What to use: AT_k where it was seen to help, the average where not; where undecided, what validation says."""
+        score = self.question.score
+        chosen = choose(self.all_rows, score)
+        assert chosen is not None
+        average, atk, below = chosen
+        answer = self.verdicts[score].answer
+        contest = self.contests.get(score)
+        beaten = answer == "helps" and contest is not None and contest.answer == "hurts"
+        if answer == "helps" and not beaten and below is not None:
+            pick = below
+        else:
+            pick = atk if answer == "undecided" else average
+        side: Aggregate = "atk" if pick.share < 1.0 else "average"
+        reason = self._reason(pick, beaten=beaten)
+        if side in self.map_verdicts and self.map_verdicts[side].answer == "helps":
+            pick = _best_mapped(self.all_rows, side, score) or pick
+            reason += f"; {_MAPS[self.task]} was seen to help on the test parts, too"
+        return Recommendation(pick.loss, pick.weights, pick.share, pick.C, pick.map, reason)
+
+    def _reason(self, pick: Choice, *, beaten: bool) -> str:
+        """Say why, so that it follows from the answer."""
+        answer, title = self.verdicts[self.question.score].answer, MEASURES[self.question.score].title
+        if beaten:
+            return f"AT_k was better than the plain average, but with {_MAPS[self.task]} the average was better still"
+        if answer == "helps":
+            return (
+                f"AT_k was better on the test parts; this is the largest k within one standard error of the best in "
+                f"cross-validation on all rows, by {title}"
+            )
+        if answer == "undecided":
+            lean = (
+                f"in cross-validation on all rows it leads the average by more than a standard error of {title}"
+                if pick.share < 1.0
+                else f"in cross-validation on all rows no smaller k leads by more than a standard error of {title}"
+            )
+            return f"undecided on the test parts, so this is a lean and no more: {lean}"
+        seen = "worse" if answer == "hurts" else "no better by an amount that matters"
+        return f"on the test parts AT_k was {seen}"
+
+
+_MAPS: dict[Task, str] = {"classification": "a tuned threshold", "regression": "an affine map of the predictions"}
+
+
+def _best_mapped(grids: Sequence[Grid], side: Aggregate, measure: str) -> Choice | None:
+    """Return the choice with mapped decision values that is best in validation."""
+    found = [choice for grid in grids if (choice := grid.mapped_choice(side, measure)) is not None]
+    return max(found, key=lambda choice: choice.score) if found else None

@@ -1,0 +1,331 @@
+"""The grids of k and C of a comparison: fitted, measured and mapped, split by split."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import islice, product
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from sklearn.model_selection import KFold, StratifiedKFold
+
+from atklearn.losses.individual import Array, resolve_individual_loss
+from atklearn.losses.individual import Task as LearningTask
+from atklearn.measures import MEASURES, Answers
+from atklearn.measures.answers import TAIL_SHARE
+from atklearn.measures.catalogue import evaluate_by_group, evaluate_measures
+from atklearn.problems.posing import Posing
+from atklearn.selection.choosing import default_Cs, default_folds, default_ks
+from atklearn.selection.folds import Fold, Split
+from atklearn.solvers.exact.collapse import collapse_share
+from atklearn.study.evidence import best_below_all, best_of_all
+from atklearn.study.methods import AVERAGE_ONLY, CLASS_WEIGHTS, COMPARED_LOSSES
+from atklearn.study.recalibration import Recalibration, apply_map, map_kind
+from atklearn.study.results import Record, cell_record, relative_gaps, short
+from atklearn.study.running import Task
+from atklearn.study.tabular import TabularData, features_in_words, make_features, take_rows
+
+__all__ = ["Settings", "SplitGrids", "TableSplit", "split_of"]
+
+_LEAST_OF_CLASS = 100
+# The rows up to which the folds are repeated so many times: the fewer there are, the wider the intervals.
+_REPEATS = ((2_000, 5), (20_000, 2))
+_QUICK = {"repeats": 1, "n_ks": 5, "n_Cs": 3, "n_inner_folds": 3, "max_rows": 50_000}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How the fits of a comparison are made: all that determines a cell, and how many splits there are.
+
+    Attributes
+    ----------
+    losses : tuple of str
+    weights : tuple of {"plain", "balanced"}
+        Class weights.
+    repeats : int
+        Of the cross-validation that tests.
+    n_folds : int
+        Of each repeat; fewer if a class has fewer rows.
+    n_inner_folds : int
+        Of each training part, for validation.
+    n_ks, n_Cs : int
+        Sizes of the grids.
+    tail : float
+        The part of the rows that is the tail of the errors.
+    max_rows : int or None
+        Compare on no more rows than these, drawn at random.
+    tol : float
+        The duality gap allowed in every fit of the grids, relative to its objective.
+    random_state : int
+    """
+
+    losses: tuple[str, ...]
+    weights: tuple[str, ...] = ("plain",)
+    repeats: int = 5
+    n_folds: int = 10
+    n_inner_folds: int = 5
+    n_ks: int = 8
+    n_Cs: int = 6
+    tail: float = TAIL_SHARE
+    max_rows: int | None = None
+    tol: float = 1e-3
+    random_state: int = 0
+
+    @classmethod
+    def for_task(cls, task: LearningTask, n_rows: int, *, quick: bool = False, **changes: Any) -> Settings:
+        """Return the settings for a task and so many rows, full or for a quick first look, with changes."""
+        settings: dict[str, Any] = {
+            "losses": COMPARED_LOSSES[task],
+            "weights": tuple(CLASS_WEIGHTS) if task == "classification" else ("plain",),
+            "repeats": next((repeats for most, repeats in _REPEATS if n_rows < most), 1),
+        }
+        settings |= (_QUICK if quick else {}) | changes
+        for loss in settings["losses"]:
+            resolve_individual_loss(loss, task)
+        if not 0.0 < settings.get("tail", TAIL_SHARE) < 1.0:
+            raise ValueError(f"tail is expected to be a part of the rows, between 0 and 1, got {settings['tail']!r}.")
+        return cls(**settings)
+
+
+@dataclass(frozen=True)
+class TableSplit:
+    """The rows of a table that a split takes, as numbers; what makes the features has seen the training part only.
+
+    Attributes
+    ----------
+    X : ndarray or CSR array of shape (n_train + n_test, n_features)
+        The training part, then the test part.
+    rows : ndarray of int of shape (n_train + n_test,)
+        Their places in the table.
+    n_train : int
+    """
+
+    X: Any
+    rows: npt.NDArray[np.intp]
+    n_train: int
+
+    @property
+    def places(self) -> Split:
+        """The training part and the test part, as places in ``X``."""
+        places = np.arange(self.rows.size)
+        return places[: self.n_train], places[self.n_train :]
+
+
+def split_of(task: str) -> int | None:
+    """Return the split that a task is about, from its name; None for all rows and for other tasks.
+
+    Examples
+    --------
+    >>> split_of("split 7, hinge, plain"), split_of("all rows, hinge, plain")
+    (7, None)
+    """
+    return int(task.split()[1].rstrip(",")) if task.startswith("split ") else None
+
+
+class SplitGrids:
+    """The grids of k and C: for every split, loss and kind of class weights, and for all rows."""
+
+    def __init__(self, data: TabularData, settings: Settings) -> None:
+        self.data, self.settings = data, settings
+        self.classification = data.task == "classification"
+        self.labels, self.y = data.target, data.target
+        if self.classification:
+            self.labels, self.y = np.unique(data.target, return_inverse=True)
+        self.used = self._draw_rows()
+        self.n_folds = min(settings.n_folds, self._rarest(self.y[self.used]))
+        self._at_hand: tuple[int | None, TableSplit] | None = None
+
+    def tasks(self) -> Sequence[Task]:
+        """Return a task per split, loss and kind of class weights."""
+        splits: list[int | None] = [*range(self.settings.repeats * self.n_folds), None]
+        tasks = [Task("data", cost=0.0)]
+        for split, loss, weights in product(splits, self.settings.losses, self.settings.weights):
+            name = "all rows" if split is None else f"split {split}"
+            cost = 0.3 if loss in AVERAGE_ONLY else 1.0
+            tasks.append(Task(f"{name}, {loss}, {weights}", (split, loss, weights), cost))
+        return tasks
+
+    def run(self, task: Task) -> list[Record]:
+        """Fit, measure and map one grid."""
+        if task.key is None:
+            return [self._describe()]
+        split, loss, weights = task.key
+        posing = Posing(resolve_individual_loss(loss, self.data.task), "free", CLASS_WEIGHTS[weights], "The comparison")
+        taken = self.take(split)
+        y, (train, test) = self.y[taken.rows], taken.places
+        ks = self._ks(posing, loss, weights, taken.X[: train.size], y[train])
+        Cs = default_Cs(self.settings.n_Cs)
+        splitter = self._validation_folds(split, y[train])
+        on_folds: list[Answers] = []
+        fold_gaps = []
+        for fold in splitter.split(np.zeros(train.size), y[train]):
+            answers, reached = self._fit(posing, taken, y, fold, ks, Cs)
+            on_folds.append(answers)
+            fold_gaps.append(reached)
+        n_folds = len(on_folds) // getattr(splitter, "n_repeats", 1)
+        measured = [evaluate_measures(answers) for answers in on_folds]
+        validation = {name: np.stack([fold[name] for fold in measured]) for name in measured[0]}
+        on_test, gaps = (None, None) if split is None else self._fit(posing, taken, y, (train, test), ks, Cs)
+        tested = {} if on_test is None else evaluate_measures(on_test)
+        groups = {} if on_test is None else evaluate_by_group(on_test)
+        amounts = [1.0 if k == 1 and isinstance(k, int) else short(k * train.size) for k in ks]
+        common = {"dataset": self.data.name, "loss": loss, "weights": weights, "split": split}
+        cells = [
+            cell_record(
+                **common,
+                k=amounts[i],
+                n=float(train.size),
+                C=float(Cs[j]),
+                tol=self.settings.tol,
+                gaps=None if gaps is None else gaps[i, j],
+                validation={name: [short(value) for value in values[:, i, j]] for name, values in validation.items()},
+                test={name: short(values[i, j]) for name, values in tested.items()},
+                n_folds=n_folds,
+                fold_gaps=[reached[i, j] for reached in fold_gaps],
+                groups={name: short(values[i, j]) for name, values in groups.items()},
+            )
+            for i, j in np.ndindex(len(ks), len(Cs))
+        ]
+        maps = [
+            {"record": "map", **common, "aggregate": aggregate, "k": amounts[i], "C": float(Cs[j]), **found}
+            for aggregate, (i, j), found in self._maps(on_folds, on_test, validation, n_folds, amounts)
+        ]
+        return [*cells, *maps]
+
+    def _maps(
+        self,
+        on_folds: Sequence[Answers],
+        on_test: Answers | None,
+        validation: dict[str, Array],
+        n_folds: int,
+        amounts: Sequence[float],
+    ) -> list[tuple[str, tuple[int, int], Record]]:
+        """Return, for every measure that a map could improve, the chosen cells and their maps."""
+        made: dict[tuple[int, int], Recalibration] = {}
+        found = []
+        below_all = slice(int(amounts[0] <= 1.0), len(amounts) - 1)
+        for measure, values in validation.items():
+            if map_kind(measure, len(self.labels) if self.classification else None) is None:
+                continue
+            scores = MEASURES[measure].sign * values
+            cells = {"average": best_of_all(scores), "atk": best_below_all(scores, below_all, 1.0 / (n_folds - 1))}
+            for aggregate, cell in cells.items():
+                if cell is None:
+                    continue
+                if cell not in made:
+                    made[cell] = self._recalibration(on_folds, cell, n_folds)
+                slope, shift = made[cell].fitted_to(measure)
+                record: Record = {
+                    "measure": measure, "map": [short(slope), short(shift)],
+                    "validation": [short(value) for value in made[cell].validation(measure)], "test": None,
+                }  # fmt: skip
+                if on_test is not None:
+                    decisions = apply_map(self._decisions(on_test, cell), (slope, shift))
+                    mapped = Answers.from_decisions(
+                        decisions, on_test.y, on_test.classes, groups=on_test.groups, tail=on_test.tail
+                    )
+                    record["test"] = short(MEASURES[measure].evaluate(mapped))
+                found.append((aggregate, cell, record))
+        return found
+
+    def _recalibration(self, on_folds: Sequence[Answers], cell: tuple[int, int], n_folds: int) -> Recalibration:
+        folds = [(self._decisions(answers, cell), answers.y, answers.groups) for answers in on_folds]
+        return Recalibration(folds, n_folds, on_folds[0].classes, self.settings.tail)
+
+    @staticmethod
+    def _decisions(answers: Answers, cell: tuple[int, int]) -> Array:
+        assert answers.decisions is not None
+        return np.asarray(answers.decisions[cell])
+
+    def _describe(self) -> Record:
+        """Return what the report says about the data and the protocol."""
+        data, (n, d) = self.data, self.data.features.shape
+        record = {
+            "record": "data", "dataset": data.name, "task": data.task, "n": n, "d": d, "n_used": int(self.used.size),
+            "target": data.target_name, "group": data.group_name, "notes": list(data.notes),
+            "features": features_in_words(data), "n_folds": self.n_folds,
+            "shares": {"train": 1.0 - 1.0 / self.n_folds, "test": 1.0 / self.n_folds},
+        }  # fmt: skip
+        if self.classification:
+            record |= {"classes": [str(label) for label in self.labels], "counts": np.bincount(self.y).tolist()}
+        return record
+
+    def _rarest(self, y: npt.NDArray[Any]) -> int:
+        """Return the number of rows of the rarest class, or of all rows for numbers; at least two."""
+        return max(2, int(np.bincount(y).min()) if self.classification else y.size)
+
+    def _draw_rows(self) -> npt.NDArray[np.intp]:
+        """Return the rows to compare on: all, or a random part with every class in proportion."""
+        n, most = self.y.size, self.settings.max_rows
+        if most is None or n <= most:
+            return np.arange(n)
+        rng = np.random.default_rng(self.settings.random_state)
+        if not self.classification:
+            return np.sort(rng.choice(n, most, replace=False))
+        drawn = []
+        for code, count in enumerate(np.bincount(self.y)):
+            enough = min(max(round(count * most / n), _LEAST_OF_CLASS), count)  # to split a rare one
+            drawn.append(rng.choice(np.flatnonzero(self.y == code), enough, replace=False))
+        return np.sort(np.concatenate(drawn))
+
+    def _folds(self, n_folds: int, seed: int) -> Any:
+        return (StratifiedKFold if self.classification else KFold)(n_folds, shuffle=True, random_state=seed)
+
+    def _validation_folds(self, split: int | None, y: npt.NDArray[Any]) -> Any:
+        """Return the folds of a training part; those of all rows, which nothing tests, are repeated."""
+        seed = self.settings.random_state
+        if split is None and self.settings.repeats > 1:
+            return default_folds(y, classification=self.classification, random_state=seed)
+        return self._folds(min(self.settings.n_inner_folds, self._rarest(y)), seed)
+
+    def take(self, split: int | None) -> TableSplit:
+        """Return the rows of a split, or all rows as a training part; that of the last call is kept."""
+        if self._at_hand is None or self._at_hand[0] != split:
+            train, test = self.used, self.used[:0]
+            if split is not None:
+                repeat, fold = divmod(split, self.n_folds)
+                # a repeat is the same whatever the number of repeats, so that a run can be extended
+                folds = self._folds(self.n_folds, self.settings.random_state + 1000 * repeat)
+                pair = next(islice(folds.split(self.used, self.y[self.used]), fold, None))
+                train, test = self.used[pair[0]], self.used[pair[1]]
+            seen = replace(self.data, features=take_rows(self.data.features, train))
+            maker = make_features(seen)
+            X = maker.fit_transform(seen.features)
+            if test.size:
+                parts = [X, maker.transform(take_rows(self.data.features, test))]
+                X = sp.vstack(parts, format="csr") if sp.issparse(X) else np.vstack(parts)
+            self._at_hand = split, TableSplit(X, np.concatenate([train, test]), train.size)
+        return self._at_hand[1]
+
+    def _ks(self, posing: Posing, loss: str, weights: str, X: Any, y: npt.NDArray[Any]) -> list[float]:
+        """Return the grid of k: the maximum, and parts of the rows, for classes above the calibration bound of these.
+
+        The one largest loss does not know weights. For the hinge k is a second name for C (docs/theory.md), so that
+        the average is all there is to try.
+        """
+        if loss in AVERAGE_ONLY:
+            return [1.0]
+        bound = collapse_share(posing.on(X, y).problems) if self.classification else None
+        shares = default_ks(self.settings.n_ks, bound).tolist()
+        return [1, *shares] if weights == "plain" else shares
+
+    def _fit(
+        self, posing: Posing, taken: TableSplit, y: npt.NDArray[Any], split: Split, ks: Sequence[float], Cs: Array
+    ) -> tuple[Answers, Array]:
+        """Fit the grid on some rows; return what it says about others, and how exact each of its fits is."""
+        fitted, unseen = split
+        centre, spread, target = 0.0, 1.0, y
+        if not self.classification:  # C weighs losses in units of the target's spread
+            centre, spread = float(y[fitted].mean()), float(y[fitted].std()) or 1.0
+            target = (y - centre) / spread
+        fold = Fold(posing, taken.X, target, None, split, ks, Cs, self.settings.tol)
+        path = fold.path()
+        decisions = centre + spread * path.decision(fold.part(1)[0])
+        groups = None if self.data.groups is None else self.data.groups[taken.rows[unseen]]
+        answers = Answers.from_decisions(
+            decisions, y[unseen], path.classes, loss=posing.loss, groups=groups, tail=self.settings.tail
+        )
+        return answers, relative_gaps(path.dual_gaps, path.objectives)

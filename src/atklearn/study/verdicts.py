@@ -1,0 +1,246 @@
+"""Is a difference more than luck, and does it matter: helps, hurts, the same, or undecided.
+
+The differences over the splits of a repeated cross-validation are dependent, since their training parts overlap. Given
+J of them with mean m and standard deviation s, the true difference is t-distributed around m with J - 1 degrees of
+freedom and the scale s sqrt(1 / J + n_test / n_train): the corrected resampled t-test of Nadeau and Bengio (2003), in
+other words the correlated Bayesian t-test of Corani and Benavoli (2015). Differences within a margin do not matter (a
+region of practical equivalence: Benavoli, Corani, Demsar, Zaffalon, JMLR 2017).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+from scipy import stats
+
+from atklearn.losses.individual import Array
+from atklearn.measures import MEASURES
+from atklearn.selection.choosing import corrected_standard_error
+
+__all__ = ["SIGNIFICANCE", "Answer", "Difference", "Remedy", "Verdict", "judge", "paired_difference"]
+
+Answer: TypeAlias = Literal["helps", "hurts", "same", "undecided"]
+
+SIGNIFICANCE = 0.05
+_MOST_REPEATS = 50
+_MOST_ROWS = 100.0  # times those there are: more would settle nothing that matters
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A paired difference over splits whose training parts overlap.
+
+    Attributes
+    ----------
+    mean, error : float
+        Of the difference; its corrected standard error, infinite for a single split.
+    n_splits : int
+    test_to_train : float
+        Size of a test part over that of its training part.
+    """
+
+    mean: float
+    error: float
+    n_splits: int
+    test_to_train: float
+
+    @property
+    def p_value(self) -> float:
+        """Of no difference at all, two-sided."""
+        if not np.isfinite(self.error):
+            return 1.0
+        if self.error == 0.0:  # the same on every split: no doubt, either way
+            return 1.0 if self.mean == 0.0 else 0.0
+        return float(2.0 * stats.t.sf(abs(self.mean) / self.error, self.n_splits - 1))
+
+    def half_width(self, level: float) -> float:
+        """Return half the length of the interval that misses the true difference with this probability."""
+        if not np.isfinite(self.error) or self.error == 0.0:
+            return self.error
+        return float(stats.t.isf(0.5 * level, self.n_splits - 1)) * self.error
+
+    def within(self, margin: float) -> float:
+        """Return the probability that the true difference is no larger than the margin, either way."""
+        if not np.isfinite(self.error):
+            return 0.0
+        if self.error == 0.0:
+            return float(abs(self.mean) <= margin)
+        spread = stats.t(self.n_splits - 1, self.mean, self.error)
+        return float(spread.cdf(margin) - spread.cdf(-margin))
+
+    def with_splits(self, n_splits: int) -> Difference:
+        """Return what more splits of the same rows would show, mean and spread being as they are."""
+        factor = np.sqrt((1.0 / n_splits + self.test_to_train) / (1.0 / self.n_splits + self.test_to_train))
+        return Difference(self.mean, self.error * float(factor), n_splits, self.test_to_train)
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """What would settle what is undecided: so many repeats of the cross-validation, or so many rows, or neither."""
+
+    repeats: int | None = None
+    rows: int | None = None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a comparison says about one measure, in its own units and with its own sign.
+
+    Attributes
+    ----------
+    measure : str
+    answer : {"helps", "hurts", "same", "undecided"}
+    difference : Difference
+        AT_k minus average.
+    low, high : float
+        The interval of the difference, at a level that holds for all measures looked at.
+    level : float
+        With this probability the interval misses the true difference.
+    margin : float
+        Differences up to this do not matter.
+    average, atk : float
+        Means over the test parts.
+    k_share : float
+        The median of k/n that AT_k chose.
+    remedy : Remedy or None
+        If undecided.
+    """
+
+    measure: str
+    answer: Answer
+    difference: Difference
+    low: float
+    high: float
+    level: float
+    margin: float
+    average: float
+    atk: float
+    k_share: float
+    remedy: Remedy | None = None
+
+    @property
+    def relative(self) -> float:
+        """The gain over the scale of the measure: positive where AT_k is better."""
+        measure = MEASURES[self.measure]
+        scale = measure.scale(self.average)
+        return measure.sign * self.difference.mean / scale if scale > 0.0 else 0.0
+
+    @property
+    def detectable(self) -> float:
+        """The smallest difference that this comparison could have told from none."""
+        return 0.5 * (self.high - self.low)
+
+
+def paired_difference(differences: Sequence[float] | Array, test_to_train: float) -> Difference:
+    """Return mean and error of differences, one per split.
+
+    Parameters
+    ----------
+    differences : sequence of float
+    test_to_train : float
+        Size of a test part over that of its training part.
+
+    Examples
+    --------
+    >>> paired_difference([-2.0, -1.5, -2.5, -2.0], 1 / 3).p_value < 0.05
+    True
+    """
+    values = np.asarray(differences, dtype=np.float64)
+    error = float(corrected_standard_error(values, test_to_train)) if values.size > 1 else float("inf")
+    return Difference(float(values.mean()), error, values.size, test_to_train)
+
+
+def judge(
+    pairs: Mapping[str, tuple[Sequence[float], Sequence[float]]],
+    shares: Mapping[str, Sequence[float]],
+    test_to_train: float,
+    margin: float,
+    n_rows: int,
+    n_folds: int,
+) -> dict[str, Verdict]:
+    """Return the verdict about every measure, corrected for looking at many (Holm, 1979).
+
+    A measure's interval is as wide as Holm's procedure asks for when it comes to that measure, so that the interval is
+    without zero exactly if the procedure finds a difference. *Same* is said of an interval within the margin, *helps*
+    and *hurts* of one without zero around a mean beyond the margin, *undecided* of all else.
+
+    Parameters
+    ----------
+    pairs : mapping of str to two sequences
+        Per measure, the values of average and AT_k on the test parts.
+    shares : mapping of str to sequence
+        Per measure, the k/n that AT_k chose on each split.
+    test_to_train : float
+    margin : float
+        As part of the measure's own scale.
+    n_rows : int
+        That the comparison had.
+    n_folds : int
+        Of a repeat.
+
+    Examples
+    --------
+    >>> average, atk = [0.30, 0.32, 0.31, 0.33], [0.20, 0.23, 0.20, 0.22]
+    >>> found = judge({"error": (average, atk)}, {"error": [0.4] * 4}, 1 / 3, 0.01, 200, 4)
+    >>> found["error"].answer, round(found["error"].average, 3)
+    ('helps', 0.315)
+    """
+    differences = {
+        name: paired_difference(np.subtract(atk, average), test_to_train) for name, (average, atk) in pairs.items()
+    }
+    return {
+        name: _verdict(name, difference, level, margin, pairs[name], shares[name], n_rows, n_folds)
+        for name, (difference, level) in _with_levels(differences).items()
+    }
+
+
+def _with_levels(differences: Mapping[str, Difference]) -> dict[str, tuple[Difference, float]]:
+    """Return every difference with the level of its interval: Holm's steps up to the first that finds nothing."""
+    order = sorted(differences, key=lambda name: differences[name].p_value)
+    levels, level, stopped = {}, SIGNIFICANCE, False
+    for step, name in enumerate(order):
+        if not stopped:
+            level = SIGNIFICANCE / (len(order) - step)
+            stopped = differences[name].p_value >= level
+        levels[name] = level
+    return {name: (difference, levels[name]) for name, difference in differences.items()}
+
+
+def _verdict(
+    name: str,
+    difference: Difference,
+    level: float,
+    margin: float,
+    pair: tuple[Sequence[float], Sequence[float]],
+    shares: Sequence[float],
+    n_rows: int,
+    n_folds: int,
+) -> Verdict:
+    average, atk = (float(np.mean(values)) for values in pair)
+    allowed = margin * MEASURES[name].scale(average)
+    half = difference.half_width(level)
+    low, high = difference.mean - half, difference.mean + half
+    answer: Answer = "undecided"
+    if -allowed <= low and high <= allowed:
+        answer = "same"
+    elif (low > 0.0 or high < 0.0) and abs(difference.mean) > allowed:
+        answer = "helps" if MEASURES[name].sign * difference.mean > 0.0 else "hurts"
+    remedy = _remedy(difference, level, allowed, n_rows, n_folds) if answer == "undecided" else None
+    share = float(np.median(shares))
+    return Verdict(name, answer, difference, low, high, level, allowed, average, atk, share, remedy)
+
+
+def _remedy(difference: Difference, level: float, allowed: float, n_rows: int, n_folds: int) -> Remedy:
+    """Return what would tell a difference of this size from none, or one this small from any that matters."""
+    wanted = abs(difference.mean) if abs(difference.mean) > allowed else allowed - abs(difference.mean)
+    now = difference.half_width(level)
+    if not np.isfinite(now) or wanted <= 0.0:
+        return Remedy()
+    for repeats in range(difference.n_splits // n_folds + 1, _MOST_REPEATS + 1):
+        if difference.with_splits(repeats * n_folds).half_width(level) < wanted:
+            return Remedy(repeats=repeats)
+    factor = (now / wanted) ** 2  # the variance of a difference is inverse to the rows
+    return Remedy(rows=round(factor * n_rows)) if factor <= _MOST_ROWS else Remedy()
