@@ -32,7 +32,7 @@ class ATkClassifier(LinearClassifierMixin, LinearATk):
     Parameters
     ----------
     loss : {"log_loss", "hinge", "squared_hinge"} or IndividualLoss, default="log_loss"
-        The individual loss. Only "log_loss" offers ``predict_proba``.
+        The individual loss. Only "log_loss" offers ``predict_proba``; with "hinge", k acts as another C would.
     k : int, float or "auto", default=0.7
         An int counts samples, a float is the fraction of them; ``1`` is the maximum loss, ``1.0`` the average loss.
         "auto" chooses k by cross-validation of ``score``, twice 5-fold, at the given C, and keeps the average unless

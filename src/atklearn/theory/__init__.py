@@ -6,6 +6,8 @@
 :func:`required_samples`       Theorem 2 solved for the number of samples
 :func:`nu_property`            k bounds margin errors from above and support vectors from below
 :func:`check_nu_property`      the same for a fitted classifier
+:func:`hinge_equivalent`       the ordinary SVM that a fitted AT_k-SVM is a multiple of
+:func:`equivalent_C`           its C, from k, C and the threshold
 :func:`k_for_outliers`         the interval for k when the share of outliers is known
 =============================  ====================================================================
 
@@ -14,17 +16,21 @@ What the paper proves, where these tools go beyond it or stay behind it, and sim
 
 from atklearn.theory.calibration import CalibrationInterval, calibration_interval
 from atklearn.theory.excess_error import ErrorBound, excess_error_bound, required_samples
+from atklearn.theory.hinge_identity import HingeEquivalent, equivalent_C, hinge_equivalent
 from atklearn.theory.nu_property import NuProperty, check_nu_property, nu_property
 from atklearn.theory.outliers import OutlierRange, k_for_outliers
 
 __all__ = [
     "CalibrationInterval",
     "ErrorBound",
+    "HingeEquivalent",
     "NuProperty",
     "OutlierRange",
     "calibration_interval",
     "check_nu_property",
+    "equivalent_C",
     "excess_error_bound",
+    "hinge_equivalent",
     "k_for_outliers",
     "nu_property",
     "required_samples",

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from atklearn.losses.individual import Hinge
 from atklearn.losses.labels import one_versus_rest
+from atklearn.theory.fitted_hinge import check_two_class_hinge
 
 __all__ = ["NuProperty", "check_nu_property", "nu_property"]
 
@@ -138,14 +138,7 @@ def check_nu_property(model: Any, X: Any, y: Any, sample_weight: npt.ArrayLike |
     >>> check_nu_property(model, X, y).holds
     True
     """
-    loss = getattr(model, "loss", "hinge")
-    if loss != "hinge" and not isinstance(loss, Hinge):
-        raise ValueError(f"The nu-property is one of the hinge loss, got loss={loss!r}; fit with loss='hinge'.")
-    if model.classes_.size != 2:
-        raise ValueError(
-            f"check_nu_property expects two classes, got {model.classes_.size}; "
-            "check each class against the rest with nu_property."
-        )
+    check_two_class_hinge(model, "check_nu_property", "check each class against the rest with nu_property")
     if getattr(model, "class_weight", None) is not None:
         raise ValueError(
             f"check_nu_property expects class_weight=None, got {model.class_weight!r}; "
