@@ -26,8 +26,6 @@ MapKind: TypeAlias = Literal["threshold", "affine"]
 
 _LABEL_MEASURES = frozenset({"error", "balanced_error", "worst_class_error", "g_mean", "worst_group_error"})
 _N_THRESHOLDS = 100
-# The k/n of the affine maps of least average top-k of |error|: the largest error, tails, the average.
-_MAP_SHARES = (0.05, 0.3, 1.0)
 _MAP_C = 1e4  # one slope, of standardised predictions: next to no penalty
 
 
@@ -148,13 +146,13 @@ def _shifts(said: Unseen) -> Array:
 
 
 def _affine_maps(said: Unseen, tail: float) -> Array:
-    """Return the identity, and the affine maps of least squares and of least average top-k of |error|."""
+    """Return the identity, and the affine maps of least squares and of least maximum, tail and mean of |error|."""
     f, y = said.decisions[0], np.asarray(said.y, dtype=np.float64)
     centre, spread = float(f.mean()), float(f.std()) or 1.0
     middle, scale = float(y.mean()), float(y.std()) or 1.0
     z, target = (f - centre) / spread, (y - middle) / scale
     path = atk_path(
-        z[:, None], target, ks=[1, *sorted({tail, *_MAP_SHARES})], Cs=[_MAP_C], loss="absolute_error", tol=1e-3
+        z[:, None], target, ks=[1, tail, 1.0], Cs=[_MAP_C], loss="absolute_error", tol=1e-3
     )  # fmt: skip
     slopes = np.concatenate([[float(z @ target) / max(float(z @ z), 1e-300)], path.coefs[:, 0, 0, 0]])
     shifts = np.concatenate([[0.0], path.intercepts[:, 0, 0]])
