@@ -35,6 +35,7 @@ from atklearn.study.split_grids import Settings
 from atklearn.study.tabular import TabularData
 
 N_FRESH = 20_000
+LEAST_OF_CLASS = 30
 LEAST_GAIN = {"tail_error": 0.10, "balanced_error": 0.03}
 Draw = Callable[[int], tuple[np.ndarray, np.ndarray]]
 
@@ -158,7 +159,7 @@ def with_gain(make: Callable[[int], Made], measure: str, count: int) -> Iterator
         made = make(seed)
         seed += 1
         train, fresh = made.draw(made.n), made.draw(N_FRESH)
-        if made.task == "classification" and np.unique(train[1], return_counts=True)[1].min() < 30:
+        if made.task == "classification" and min((train[1] == label).sum() for label in ("yes", "no")) < LEAST_OF_CLASS:
             continue
         average, atk = true_gain(made.task, measure, train, fresh)
         gain = (average - atk) / (average if MEASURES[measure].relative else 1.0)

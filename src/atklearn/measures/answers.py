@@ -37,7 +37,8 @@ class Answers:
         The individual loss of the fits.
     probabilities : ndarray of shape (..., n_classes, n_samples) or None
         Of the classes; None where the fits offer none.
-    sample_weight : ndarray of shape (n_samples,) or None
+    sample_weight : ndarray of shape (n_samples,) or (..., n_samples), or None
+        Those with leading axes are broadcast against those of the fits, to measure under many weightings at once.
     groups : ndarray of shape (n_samples,) or None
         The group of every sample.
     tail : float
@@ -100,8 +101,8 @@ class Answers:
 
     @cached_property
     def class_errors(self) -> Array:
-        """The error rate of every class that has weight, shape (n_present_classes, ...)."""
-        return np.stack([self.mean(self.wrong, self.y == label) for label in self._with_weight(self.y)])
+        """The error rate of every class of the truth, NaN for one without weight, shape (n_present_classes, ...)."""
+        return np.stack([self.mean(self.wrong, self.y == label) for label in np.unique(self.y)])
 
     @cached_property
     def absolute_residuals(self) -> Array:
@@ -113,12 +114,11 @@ class Answers:
         """Decision values, shape (..., n_samples), and whom they mean: per problem with samples of both kinds."""
         if self.decisions is None or self.classes is None:
             raise ValueError("Classes are expected to be told apart by answers with decision values.")
-        with_weight = self.sample_weight > 0.0 if self.sample_weight is not None else np.ones(self.y.size, dtype=bool)
         means = one_versus_rest(self.y, self.classes) > 0.0
         return [
             (self.decisions[..., index, :], positive)
             for index, positive in enumerate(means)
-            if 0 < (positive & with_weight).sum() < with_weight.sum()
+            if 0 < positive.sum() < positive.size
         ]
 
     @cached_property
@@ -144,19 +144,34 @@ class Answers:
         return total
 
     def mean(self, values: npt.NDArray[Any], rows: npt.NDArray[np.bool_] | None = None) -> Array:
-        """Return the weighted mean over the samples, or over some of them, of values of shape (..., n_samples)."""
+        """Return the weighted mean over the samples, or over some, of values of shape (..., n_samples); NaN of none."""
         weight = self.sample_weight
         if rows is not None:
-            values, weight = values[..., rows], None if weight is None else weight[rows]
-        return np.asarray(np.average(values, axis=-1, weights=weight))
+            values, weight = values[..., rows], None if weight is None else weight[..., rows]
+        if weight is None:
+            return np.asarray(values.mean(axis=-1))
+        total = np.einsum("...n,...n->...", values, weight)
+        with np.errstate(invalid="ignore"):
+            return np.asarray(total / weight.sum(axis=-1))
+
+    def falling(self, values: Array) -> tuple[Array, Array]:
+        """Return values of shape (..., n_samples) from the largest to the smallest, and the weights in that order."""
+        order = np.argsort(-values, axis=-1, kind="stable")
+        weight = np.ones(values.shape) if self.sample_weight is None else self.sample_weight
+        shape = np.broadcast_shapes(values.shape, weight.shape)
+        order = np.broadcast_to(order, shape)
+        return (
+            np.take_along_axis(np.broadcast_to(values, shape), order, axis=-1),
+            np.take_along_axis(np.broadcast_to(weight, shape), order, axis=-1),
+        )
 
     def by_group(self) -> dict[str, Answers]:
         """Return the answers about each group that has weight."""
         if self.groups is None:
             return {}
-        return {str(group): self._rows(self.groups == group) for group in self._with_weight(self.groups)}
+        return {str(group): self.about(self.groups == group) for group in self._with_weight(self.groups)}
 
-    def _rows(self, rows: npt.NDArray[np.bool_]) -> Answers:
+    def about(self, rows: npt.NDArray[np.bool_]) -> Answers:
         """Return the answers about some of the samples."""
         return replace(
             self,
@@ -164,10 +179,11 @@ class Answers:
             predictions=self.predictions[..., rows],
             decisions=None if self.decisions is None else self.decisions[..., rows],
             probabilities=None if self.probabilities is None else self.probabilities[..., rows],
-            sample_weight=None if self.sample_weight is None else self.sample_weight[rows],
+            sample_weight=None if self.sample_weight is None else self.sample_weight[..., rows],
             groups=None,
         )
 
     def _with_weight(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return the distinct values among the samples that have weight."""
-        return np.unique(values if self.sample_weight is None else values[self.sample_weight > 0.0])
+        """Return the distinct values among the samples that have weight, in any weighting."""
+        weight = self.sample_weight
+        return np.unique(values if weight is None else values[(weight > 0.0).reshape(-1, weight.shape[-1]).any(axis=0)])

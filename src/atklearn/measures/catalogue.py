@@ -106,9 +106,14 @@ def mean_of_largest_losses(answers: Answers, k: float = TAIL_SHARE) -> Array:
     return np.asarray(np.apply_along_axis(value, -1, answers.losses, answers.sample_weight))
 
 
+def _over_classes(answers: Answers, take: Callable[..., Array]) -> Array:
+    """Return a function of the errors of the classes that have weight; NaN if none has."""
+    return np.asarray(take(answers.class_errors, axis=0))
+
+
 def _geometric_mean_of_recalls(answers: Answers) -> Array:
     recalls = 1.0 - answers.class_errors
-    return np.asarray(np.prod(recalls, axis=0) ** (1.0 / len(recalls)))
+    return np.asarray(np.nanprod(recalls, axis=0) ** (1.0 / np.isfinite(recalls).sum(axis=0)))
 
 
 def _mean_over_problems(answers: Answers, measure: Callable[..., Array], alone: float) -> Array:
@@ -125,38 +130,41 @@ def _brier(answers: Answers) -> Array:
 
 
 def _tail_error(answers: Answers) -> Array:
-    value = average_top_k(answers.tail).value
-    return np.asarray(np.apply_along_axis(value, -1, answers.absolute_residuals, answers.sample_weight))
+    """Return the average top-k of the sizes of errors, of which the last counts in part if k ends inside it."""
+    sizes, weights = answers.falling(answers.absolute_residuals)
+    reached = weights.cumsum(axis=-1)
+    k = answers.tail * reached[..., -1]
+    taken = np.clip(k[..., None] - (reached - weights), 0.0, weights)
+    return np.asarray((taken * sizes).sum(axis=-1) / k)
 
 
 def _high_quantile(answers: Answers) -> Array:
     """Return the smallest size of error that 95 % of the weight does not exceed."""
-    sizes = answers.absolute_residuals
-    order = np.argsort(sizes, axis=-1, kind="stable")
-    mass = np.ones(sizes.shape[-1]) if answers.sample_weight is None else answers.sample_weight
-    reached = mass[order].cumsum(axis=-1)
-    enough = reached >= _HIGH_QUANTILE * mass.sum() * (1.0 - 1e-12)
-    place = np.take_along_axis(order, enough.argmax(axis=-1)[..., None], axis=-1)
-    return np.asarray(np.take_along_axis(sizes, place, axis=-1)[..., 0])
+    sizes, weights = answers.falling(answers.absolute_residuals)
+    above = weights.cumsum(axis=-1) - weights  # the weight before each, which exceeds it or is equal
+    allowed = (1.0 - _HIGH_QUANTILE + 1e-12) * weights.sum(axis=-1, keepdims=True)
+    place = ((above <= allowed) & (weights > 0.0)).cumsum(axis=-1).argmax(axis=-1)  # the last that may be
+    return np.asarray(np.take_along_axis(sizes, place[..., None], axis=-1)[..., 0])
 
 
 def _largest_error(answers: Answers) -> Array:
     sizes = answers.absolute_residuals
-    return np.asarray((sizes if answers.sample_weight is None else sizes[..., answers.sample_weight > 0.0]).max(-1))
+    if answers.sample_weight is not None:
+        sizes = np.where(answers.sample_weight > 0.0, sizes, -np.inf)
+    return np.asarray(sizes.max(axis=-1))
 
 
 def _explained(answers: Answers) -> Array:
     """One minus the mean squared error over the variance; as in scikit-learn, 1 or 0 where there is no variance."""
     left = answers.mean(answers.residuals**2)
     centre = answers.mean(np.asarray(answers.y, dtype=np.float64))
-    variance = float(answers.mean((answers.y - centre) ** 2))
-    if variance == 0.0:
-        return np.where(left == 0.0, 1.0, 0.0)
-    return np.asarray(1.0 - left / variance)
+    variance = answers.mean((answers.y - centre[..., None]) ** 2)
+    without = np.where(left == 0.0, 1.0, 0.0)
+    return np.where(variance > 0.0, 1.0 - left / np.where(variance > 0.0, variance, 1.0), without)
 
 
 def _worst_group(answers: Answers) -> Array:
-    return np.asarray(np.max(list(evaluate_by_group(answers).values()), axis=0))
+    return np.asarray(np.nanmax(list(evaluate_by_group(answers).values()), axis=0))
 
 
 def _has_groups(answers: Answers) -> bool:
@@ -179,12 +187,12 @@ MEASURES: dict[str, Measure] = {
     for measure in (
         Measure("error", "error", _CLASSES, lambda answers: answers.mean(answers.wrong), percent=True, digits=1),
         Measure(
-            "balanced_error", "balanced error", _CLASSES, lambda answers: np.asarray(answers.class_errors.mean(axis=0)),
+            "balanced_error", "balanced error", _CLASSES, lambda answers: _over_classes(answers, np.nanmean),
             percent=True, digits=1,
         ),
         Measure(
             "worst_class_error", "worst-class error", _CLASSES,
-            lambda answers: np.asarray(answers.class_errors.max(axis=0)), percent=True, digits=1,
+            lambda answers: _over_classes(answers, np.nanmax), percent=True, digits=1,
         ),
         Measure(
             "g_mean", "G-mean", _CLASSES, _geometric_mean_of_recalls, higher_is_better=True, percent=True, digits=1,

@@ -13,12 +13,13 @@ __all__ = ["area_under_roc", "average_precision"]
 def area_under_roc(decisions: Array, positive: npt.NDArray[np.bool_], weight: Array | None = None) -> Array:
     """Return the probability that a positive sample has a larger decision value than a negative one, ties half.
 
+    Where a kind has no weight, 0.5.
+
     Parameters
     ----------
     decisions : ndarray of shape (..., n_samples)
     positive : ndarray of bool of shape (n_samples,)
-        Of both kinds.
-    weight : ndarray of shape (n_samples,), default=None
+    weight : ndarray of shape (..., n_samples), default=None
 
     Returns
     -------
@@ -34,19 +35,21 @@ def area_under_roc(decisions: Array, positive: npt.NDArray[np.bool_], weight: Ar
     at_end = np.take_along_axis(found, last, axis=-1)
     first = _first_of_run(last)
     before = np.take_along_axis(found - hits, first, axis=-1)
-    total = found[..., -1] * misses.sum(axis=-1)
-    return np.asarray((misses * (at_end + before)).sum(axis=-1) / (2.0 * total))
+    total = 2.0 * found[..., -1] * misses.sum(axis=-1)
+    area = (misses * (at_end + before)).sum(axis=-1)
+    return np.asarray(np.divide(area, total, out=np.full(area.shape, 0.5), where=total > 0.0))
 
 
 def average_precision(decisions: Array, positive: npt.NDArray[np.bool_], weight: Array | None = None) -> Array:
     """Return the mean over the positive samples of the precision where each is found, ties found together.
 
+    Zero without positive weight.
+
     Parameters
     ----------
     decisions : ndarray of shape (..., n_samples)
     positive : ndarray of bool of shape (n_samples,)
-        Some are.
-    weight : ndarray of shape (n_samples,), default=None
+    weight : ndarray of shape (..., n_samples), default=None
 
     Returns
     -------
@@ -60,7 +63,8 @@ def average_precision(decisions: Array, positive: npt.NDArray[np.bool_], weight:
     hits, misses, last = _descending(decisions, positive, weight)
     found, taken = hits.cumsum(axis=-1), (hits + misses).cumsum(axis=-1)
     precision = np.divide(found, taken, out=np.zeros_like(found), where=taken > 0.0)
-    return np.asarray((hits * np.take_along_axis(precision, last, axis=-1)).sum(axis=-1) / found[..., -1])
+    total, mean = found[..., -1], (hits * np.take_along_axis(precision, last, axis=-1)).sum(axis=-1)
+    return np.asarray(np.divide(mean, total, out=np.zeros(mean.shape), where=total > 0.0))
 
 
 def _descending(
@@ -68,13 +72,16 @@ def _descending(
 ) -> tuple[Array, Array, npt.NDArray[np.intp]]:
     """Return the weights of positives and negatives by falling decision, and where the run of equals of each ends."""
     order = np.argsort(-decisions, axis=-1, kind="stable")
-    mass = np.ones(positive.size) if weight is None else weight
     ranked = np.take_along_axis(decisions, order, axis=-1)
     ends = np.ones(ranked.shape, dtype=bool)
     ends[..., :-1] = ranked[..., 1:] != ranked[..., :-1]
     places = np.where(ends, np.arange(positive.size), positive.size)
     last = np.minimum.accumulate(places[..., ::-1], axis=-1)[..., ::-1]
-    return np.where(positive, mass, 0.0)[order], np.where(positive, 0.0, mass)[order], last
+    mass = np.ones(positive.size) if weight is None else weight
+    shape = np.broadcast_shapes(decisions.shape, mass.shape)
+    order, last = np.broadcast_to(order, shape), np.broadcast_to(last, shape)
+    mass, found = np.take_along_axis(np.broadcast_to(mass, shape), order, axis=-1), positive[order]
+    return np.where(found, mass, 0.0), np.where(found, 0.0, mass), last
 
 
 def _first_of_run(last: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:

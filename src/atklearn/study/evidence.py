@@ -12,15 +12,16 @@ In the *contest* both sides may also map their decision values, fitted to the me
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from atklearn.losses.individual import Array
 from atklearn.measures import MEASURES
 from atklearn.selection.choosing import choose_best, choose_within_error, corrected_standard_error
 from atklearn.study.methods import Aggregate, Method, in_order
-from atklearn.study.recalibration import Map
+from atklearn.study.recalibration import Map, apply_map
 from atklearn.study.results import Record
 
 __all__ = [
@@ -36,6 +37,8 @@ __all__ = [
     "ratio_of_parts",
 ]
 
+_NOTHING = np.empty((1, 0))
+
 
 @dataclass(frozen=True)
 class Mapped:
@@ -48,15 +51,12 @@ class Mapped:
         Slope and shift.
     validation : ndarray of shape (n_folds,)
         The measure, with maps fitted to the other folds.
-    test : float or None
-        The measure on the test part.
     """
 
     k: float
     C: float
     map: Map
     validation: Array
-    test: float | None
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,10 @@ class Grid:
         The error of each group of rows on the test part, if groups were given.
     mapped : dict
         Per aggregate ("average", "atk") and measure, its cell with mapped decision values.
+    rows : ndarray of int of shape (n_rows,)
+        The rows of the test part, as places among those that are judged.
+    said : dict of ndarrays of shape (n_problems, n_rows)
+        Per k and C that a measure chose, the decision values of these rows.
     """
 
     loss: str
@@ -89,6 +93,8 @@ class Grid:
     test: dict[str, Array]
     groups: dict[str, Array]
     mapped: dict[tuple[str, str], Mapped]
+    rows: npt.NDArray[np.intp]
+    said: dict[tuple[float, float], Array]
 
     @property
     def fold_to_rest(self) -> float:
@@ -108,15 +114,18 @@ class Grid:
 
     def choice(self, measure: str, i: int, j: int) -> Choice:
         """Return the choice of a cell by a measure."""
+        k, C = float(self.ks[i]), float(self.Cs[j])
         return Choice(
             self.loss,
             self.weights,
-            float(self.ks[i]),
+            k,
             float(self.shares[i]),
-            float(self.Cs[j]),
+            C,
             None,
             self.scores(measure)[:, i, j],
             self.fold_to_rest,
+            self.rows,
+            self.said.get((k, C), _NOTHING),
             {name: float(values[i, j]) for name, values in self.test.items()},
             {name: float(values[i, j]) for name, values in self.groups.items()},
         )
@@ -126,10 +135,11 @@ class Grid:
         cell = self.mapped.get((aggregate, measure))
         if cell is None:
             return None
-        share = float(self.shares[np.flatnonzero(self.ks == cell.k)[0]])
-        test = {} if cell.test is None else {measure: cell.test}
+        i, j = int(np.flatnonzero(self.ks == cell.k)[0]), int(np.flatnonzero(self.Cs == cell.C)[0])
+        plain = self.choice(measure, i, j)
         scores = MEASURES[measure].sign * cell.validation
-        return Choice(self.loss, self.weights, cell.k, share, cell.C, cell.map, scores, self.fold_to_rest, test, {})
+        said = apply_map(plain.said, cell.map)
+        return replace(plain, map=cell.map, scores=scores, said=said, test={}, groups={})
 
 
 @dataclass(frozen=True)
@@ -146,8 +156,12 @@ class Choice:
         Of the validation, higher being better.
     fold_to_rest : float
         Size of a validation fold over that of the part it is left out of.
+    rows : ndarray of int of shape (n_rows,)
+        Of the test part, as places among those that are judged.
+    said : ndarray of shape (n_problems, n_rows)
+        Decision values of these rows, mapped if they are; of no rows if this is no choice of any measure.
     test : dict
-        Per measure, its value on the test part; with a map, only the one it is fitted to.
+        Per measure, its value on the test part; empty with a map.
     groups : dict
         The error of each group of rows on the test part.
     """
@@ -160,6 +174,8 @@ class Choice:
     map: Map | None
     scores: Array
     fold_to_rest: float
+    rows: npt.NDArray[np.intp]
+    said: Array
     test: dict[str, float]
     groups: dict[str, float]
 
@@ -257,27 +273,20 @@ def ratio_of_parts(shares: Mapping[str, float]) -> float:
 
 def collect_grids(records: Iterable[Record], dataset: str) -> dict[int | None, list[Grid]]:
     """Return the grids of a data set, per split."""
-    cells: dict[tuple[int | None, str, str], list[Record]] = {}
-    mapped: dict[tuple[int | None, str, str], dict[tuple[str, str], Mapped]] = {}
+    found: dict[tuple[int | None, str, str], dict[str, list[Record]]] = {}
     for record in records:
-        if record["record"] not in ("cell", "map") or record["dataset"] != dataset:
-            continue
-        key = record["split"], record["loss"], record["weights"]
-        if record["record"] == "cell":
-            cells.setdefault(key, []).append(record)
-        else:
-            slope, shift = record["map"]
-            mapped.setdefault(key, {})[record["aggregate"], record["measure"]] = Mapped(
-                record["k"], record["C"], (slope, shift), np.array(record["validation"]), record["test"]
-            )
+        if record["record"] in ("cell", "map", "said") and record["dataset"] == dataset:
+            kinds = found.setdefault((record["split"], record["loss"], record["weights"]), {})
+            kinds.setdefault(record["record"], []).append(record)
     grids: dict[int | None, list[Grid]] = {}
-    for key in sorted(cells, key=lambda key: (str(key[0]), in_order(key[1], key[2]))):
-        grids.setdefault(key[0], []).append(_grid(key[1], key[2], cells[key], mapped.get(key, {})))
+    for split, loss, weights in sorted(found, key=lambda key: (str(key[0]), in_order(key[1], key[2]))):
+        grids.setdefault(split, []).append(_grid(loss, weights, found[split, loss, weights]))
     return grids
 
 
-def _grid(loss: str, weights: str, cells: list[Record], mapped: dict[tuple[str, str], Mapped]) -> Grid:
+def _grid(loss: str, weights: str, found: dict[str, list[Record]]) -> Grid:
     """Arrange the cells of one path."""
+    cells = found["cell"]
     ks, Cs = sorted({cell["k"] for cell in cells}), sorted({cell["C"] for cell in cells})
     places = {(cell["k"], cell["C"]): cell for cell in cells}
     table = [[places[k, C] for C in Cs] for k in ks]
@@ -295,5 +304,16 @@ def _grid(loss: str, weights: str, cells: list[Record], mapped: dict[tuple[str, 
         },
         {name: np.array([[cell["test"][name] for cell in row] for row in table]) for name in first["test"]},
         {name: np.array([[cell["groups"][name] for cell in row] for row in table]) for name in first.get("groups", {})},
-        mapped,
+        {
+            (record["aggregate"], record["measure"]): Mapped(
+                record["k"], record["C"], (record["map"][0], record["map"][1]), np.array(record["validation"])
+            )
+            for record in found.get("map", [])
+        },
+        np.array([row for record in found.get("said", []) for row in record["rows"]], dtype=np.intp),
+        {
+            (cell["k"], cell["C"]): np.array(cell["decisions"])
+            for record in found.get("said", [])
+            for cell in record["cells"]
+        },
     )

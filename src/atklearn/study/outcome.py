@@ -12,11 +12,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from atklearn.losses.individual import Task
 from atklearn.measures import MEASURES
 from atklearn.measures.catalogue import DEFAULT_MEASURES, names_of_measures
-from atklearn.study.evidence import Choice, Grid, choose, collect_grids, method_choices, ratio_of_parts
+from atklearn.study.evidence import Choice, Grid, choose, collect_grids, method_choices
 from atklearn.study.methods import Aggregate, Method
+from atklearn.study.pooling import Rows
 from atklearn.study.recalibration import Map, map_kind
 from atklearn.study.results import Record
 from atklearn.study.verdicts import Verdict, judge
@@ -142,14 +145,26 @@ class Outcome:
         pairs = [(found[0], found[1]) for found in chosen if found is not None]
         return [average for average, _ in pairs], [atk for _, atk in pairs]
 
+    @cached_property
+    def rows(self) -> Rows:
+        """The rows that are judged."""
+        data = self.data
+        classes = np.arange(len(data["classes"])) if self.task == "classification" else None
+        groups = None if data["groups"] is None else np.array(data["groups"])
+        return Rows(np.array(data["truth"]), classes, groups, data["tail"], data["n_folds"])
+
     def _judge(self, measures: Sequence[str], **which: Any) -> dict[str, Verdict]:
-        values, shares = {}, {}
-        for name in measures:
-            average, atk = self.sides(name, **which)
-            values[name] = [choice.test[name] for choice in average], [choice.test[name] for choice in atk]
-            shares[name] = [choice.share for choice in atk]
-        ratio = ratio_of_parts(self.data["shares"])
-        return judge(values, shares, ratio, self.question.margin, self.data["n_used"], self.data["n_folds"])
+        return self._verdicts({name: self.sides(name, **which) for name in measures})
+
+    def _verdicts(self, sides: Mapping[str, tuple[list[Choice], list[Choice]]]) -> dict[str, Verdict]:
+        return judge(
+            {name: self.rows.compare(name, average, atk) for name, (average, atk) in sides.items()},
+            {name: [choice.share for choice in atk] for name, (_, atk) in sides.items()},
+            margin=self.question.margin,
+            n_rows=self.data["n_used"],
+            n_splits=len(self.splits),
+            n_folds=self.data["n_folds"],
+        )
 
     def methods(self) -> dict[Method, list[Choice]]:
         """Return what every method chose on every split by the measure that counts."""
@@ -173,12 +188,7 @@ class Outcome:
                 plain.append(unmapped)
                 mapped.append(best)
             else:
-                values = [[choice.test[score] for choice in choices] for choices in (plain, mapped)]
-                ratio = ratio_of_parts(self.data["shares"])
-                shares = {score: [choice.share for choice in mapped]}
-                judged = judge({score: (values[0], values[1])}, shares, ratio, self.question.margin,
-                               self.data["n_used"], self.data["n_folds"])  # fmt: skip
-                found[side] = judged[score]
+                found[side] = self._verdicts({score: (plain, mapped)})[score]
         return found
 
     @cached_property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, product
 from typing import Any
@@ -22,8 +22,8 @@ from atklearn.selection.choosing import default_Cs, default_folds, default_ks
 from atklearn.selection.folds import Fold, Split
 from atklearn.solvers.exact.collapse import collapse_share
 from atklearn.study.evidence import best_below_all, best_of_all
-from atklearn.study.methods import AVERAGE_ONLY, CLASS_WEIGHTS, COMPARED_LOSSES
-from atklearn.study.recalibration import Recalibration, apply_map, map_kind
+from atklearn.study.methods import AVERAGE_ONLY, CLASS_WEIGHTS, COMPARED_LOSSES, Aggregate
+from atklearn.study.recalibration import Recalibration, map_kind
 from atklearn.study.results import Record, cell_record, relative_gaps, short
 from atklearn.study.running import Task
 from atklearn.study.tabular import TabularData, features_in_words, make_features, take_rows
@@ -31,6 +31,9 @@ from atklearn.study.tabular import TabularData, features_in_words, make_features
 __all__ = ["Settings", "SplitGrids", "TableSplit", "split_of"]
 
 _LEAST_OF_CLASS = 100
+_MOST_JUDGED = (
+    50_000  # test rows, whose predictions are recorded one by one: enough to tell any difference that matters
+)
 # The rows up to which the folds are repeated so many times: the fewer there are, the wider the intervals.
 _REPEATS = ((2_000, 5), (20_000, 2))
 _QUICK = {"repeats": 1, "n_ks": 5, "n_Cs": 3, "n_inner_folds": 3, "max_rows": 50_000}
@@ -136,6 +139,9 @@ class SplitGrids:
             self.labels, self.y = np.unique(data.target, return_inverse=True)
         self.used = self._draw_rows()
         self.n_folds = min(settings.n_folds, self._rarest(self.y[self.used]))
+        self.judged = self._draw(self.used, _MOST_JUDGED)
+        self.place_judged = np.full(self.y.size, -1)
+        self.place_judged[self.judged] = np.arange(self.judged.size)
         self._at_hand: tuple[int | None, TableSplit] | None = None
 
     def tasks(self) -> Sequence[Task]:
@@ -189,47 +195,53 @@ class SplitGrids:
             )
             for i, j in np.ndindex(len(ks), len(Cs))
         ]
+        chosen = self._choices(validation, n_folds, amounts)
         maps = [
             {"record": "map", **common, "aggregate": aggregate, "k": amounts[i], "C": float(Cs[j]), **found}
-            for aggregate, (i, j), found in self._maps(on_folds, on_test, validation, n_folds, amounts)
+            for aggregate, (i, j), found in self._maps(on_folds, chosen, n_folds)
         ]
-        return [*cells, *maps]
+        said: list[Record] = []
+        if on_test is not None:
+            places = self.place_judged[taken.rows[test]]
+            judged = places >= 0
+            cells_said = [
+                {
+                    "k": amounts[i],
+                    "C": float(Cs[j]),
+                    "decisions": _shortened(self._decisions(on_test, (i, j))[:, judged]),
+                }
+                for i, j in sorted({cell for _, _, cell in chosen})
+            ]
+            said = [{"record": "said", **common, "rows": places[judged].tolist(), "cells": cells_said}]
+        return [*cells, *maps, *said]
+
+    def _choices(
+        self, validation: dict[str, Array], n_folds: int, amounts: Sequence[float]
+    ) -> list[tuple[str, Aggregate, tuple[int, int]]]:
+        """Return the cells of the grid that average and AT_k choose by each measure."""
+        below_all = slice(int(amounts[0] <= 1.0), len(amounts) - 1)
+        found: list[tuple[str, Aggregate, tuple[int, int]]] = []
+        for measure, values in validation.items():
+            scores = MEASURES[measure].sign * values
+            found.append((measure, "average", best_of_all(scores)))
+            below = best_below_all(scores, below_all, 1.0 / (n_folds - 1))
+            if below is not None:
+                found.append((measure, "atk", below))
+        return found
 
     def _maps(
-        self,
-        on_folds: Sequence[Answers],
-        on_test: Answers | None,
-        validation: dict[str, Array],
-        n_folds: int,
-        amounts: Sequence[float],
-    ) -> list[tuple[str, tuple[int, int], Record]]:
-        """Return, for every measure that a map could improve, the chosen cells and their maps."""
+        self, on_folds: Sequence[Answers], chosen: Sequence[tuple[str, Aggregate, tuple[int, int]]], n_folds: int
+    ) -> Iterator[tuple[Aggregate, tuple[int, int], Record]]:
+        """Yield, for every measure that a map could improve, the chosen cells and their maps."""
         made: dict[tuple[int, int], Recalibration] = {}
-        found = []
-        below_all = slice(int(amounts[0] <= 1.0), len(amounts) - 1)
-        for measure, values in validation.items():
+        for measure, aggregate, cell in chosen:
             if map_kind(measure, len(self.labels) if self.classification else None) is None:
                 continue
-            scores = MEASURES[measure].sign * values
-            cells = {"average": best_of_all(scores), "atk": best_below_all(scores, below_all, 1.0 / (n_folds - 1))}
-            for aggregate, cell in cells.items():
-                if cell is None:
-                    continue
-                if cell not in made:
-                    made[cell] = self._recalibration(on_folds, cell, n_folds)
-                slope, shift = made[cell].fitted_to(measure)
-                record: Record = {
-                    "measure": measure, "map": [short(slope), short(shift)],
-                    "validation": [short(value) for value in made[cell].validation(measure)], "test": None,
-                }  # fmt: skip
-                if on_test is not None:
-                    decisions = apply_map(self._decisions(on_test, cell), (slope, shift))
-                    mapped = Answers.from_decisions(
-                        decisions, on_test.y, on_test.classes, groups=on_test.groups, tail=on_test.tail
-                    )
-                    record["test"] = short(MEASURES[measure].evaluate(mapped))
-                found.append((aggregate, cell, record))
-        return found
+            if cell not in made:
+                made[cell] = self._recalibration(on_folds, cell, n_folds)
+            slope, shift = made[cell].fitted_to(measure)
+            validation = [short(value) for value in made[cell].validation(measure)]
+            yield aggregate, cell, {"measure": measure, "map": [short(slope), short(shift)], "validation": validation}
 
     def _recalibration(self, on_folds: Sequence[Answers], cell: tuple[int, int], n_folds: int) -> Recalibration:
         folds = [(self._decisions(answers, cell), answers.y, answers.groups) for answers in on_folds]
@@ -247,7 +259,9 @@ class SplitGrids:
             "record": "data", "dataset": data.name, "task": data.task, "n": n, "d": d, "n_used": int(self.used.size),
             "target": data.target_name, "group": data.group_name, "notes": list(data.notes),
             "features": features_in_words(data), "n_folds": self.n_folds,
-            "shares": {"train": 1.0 - 1.0 / self.n_folds, "test": 1.0 / self.n_folds},
+            "shares": {"train": 1.0 - 1.0 / self.n_folds, "test": 1.0 / self.n_folds}, "tail": self.settings.tail,
+            "truth": self.y[self.judged].tolist(),
+            "groups": None if data.groups is None else [str(group) for group in data.groups[self.judged]],
         }  # fmt: skip
         if self.classification:
             record |= {"classes": [str(label) for label in self.labels], "counts": np.bincount(self.y).tolist()}
@@ -258,17 +272,20 @@ class SplitGrids:
         return max(2, int(np.bincount(y).min()) if self.classification else y.size)
 
     def _draw_rows(self) -> npt.NDArray[np.intp]:
-        """Return the rows to compare on: all, or a random part with every class in proportion."""
-        n, most = self.y.size, self.settings.max_rows
-        if most is None or n <= most:
-            return np.arange(n)
+        """Return the rows to compare on: all, or a random part."""
+        return self._draw(np.arange(self.y.size), self.settings.max_rows or self.y.size)
+
+    def _draw(self, rows: npt.NDArray[np.intp], most: int) -> npt.NDArray[np.intp]:
+        """Return rows, or a random part of them with every class in proportion."""
+        if rows.size <= most:
+            return rows
         rng = np.random.default_rng(self.settings.random_state)
         if not self.classification:
-            return np.sort(rng.choice(n, most, replace=False))
+            return np.sort(rng.choice(rows, most, replace=False))
         drawn = []
-        for code, count in enumerate(np.bincount(self.y)):
-            enough = min(max(round(count * most / n), _LEAST_OF_CLASS), count)  # to split a rare one
-            drawn.append(rng.choice(np.flatnonzero(self.y == code), enough, replace=False))
+        for code, count in enumerate(np.bincount(self.y[rows])):
+            enough = min(max(round(count * most / rows.size), _LEAST_OF_CLASS), count)  # to split a rare one
+            drawn.append(rng.choice(rows[self.y[rows] == code], enough, replace=False))
         return np.sort(np.concatenate(drawn))
 
     def _folds(self, n_folds: int, seed: int) -> Any:
@@ -329,3 +346,7 @@ class SplitGrids:
             decisions, y[unseen], path.classes, loss=posing.loss, groups=groups, tail=self.settings.tail
         )
         return answers, relative_gaps(path.dual_gaps, path.objectives)
+
+
+def _shortened(values: Array) -> list[list[float]]:
+    return [[short(value) for value in line] for line in values]

@@ -1,10 +1,11 @@
 """Is a difference more than luck, and does it matter: helps, hurts, the same, or undecided.
 
-The differences over the splits of a repeated cross-validation are dependent, since their training parts overlap. Given
-J of them with mean m and standard deviation s, the true difference is t-distributed around m with J - 1 degrees of
-freedom and the scale s sqrt(1 / J + n_test / n_train): the corrected resampled t-test of Nadeau and Bengio (2003), in
-other words the correlated Bayesian t-test of Corani and Benavoli (2015). Differences within a margin do not matter (a
-region of practical equivalence: Benavoli, Corani, Demsar, Zaffalon, JMLR 2017).
+The luck of the rows gives a difference the standard deviation s, from drawing them with replacement
+(:mod:`atklearn.study.pooling`). Other training parts would have given other models, and those of a cross-validation
+overlap; so s is widened, by sqrt(K (1 / J + 1 / (K - 1))) for J splits in repeats of K folds. That is the correction of
+Nadeau and Bengio (2003) for the mean over splits, of which the correlated Bayesian t-test of Corani and Benavoli (2015)
+makes the posterior distribution: Student's t with J - 1 degrees of freedom. Differences within a margin do not matter: a
+region of practical equivalence (Benavoli, Corani, Demsar, Zaffalon, JMLR 2017).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from scipy import stats
 from atklearn.losses.individual import Array
 from atklearn.measures import MEASURES
 from atklearn.selection.choosing import corrected_standard_error
+from atklearn.study.pooling import Pair
 
 __all__ = ["SIGNIFICANCE", "Answer", "Difference", "Remedy", "Verdict", "judge", "paired_difference"]
 
@@ -154,11 +156,12 @@ def paired_difference(differences: Sequence[float] | Array, test_to_train: float
 
 
 def judge(
-    pairs: Mapping[str, tuple[Sequence[float], Sequence[float]]],
+    pairs: Mapping[str, Pair],
     shares: Mapping[str, Sequence[float]],
-    test_to_train: float,
+    *,
     margin: float,
     n_rows: int,
+    n_splits: int,
     n_folds: int,
 ) -> dict[str, Verdict]:
     """Return the verdict about every measure, corrected for looking at many (Holm, 1979).
@@ -169,27 +172,27 @@ def judge(
 
     Parameters
     ----------
-    pairs : mapping of str to two sequences
-        Per measure, the values of average and AT_k on the test parts.
+    pairs : mapping of str to Pair
+        Per measure, what average and AT_k have.
     shares : mapping of str to sequence
         Per measure, the k/n that AT_k chose on each split.
-    test_to_train : float
     margin : float
         As part of the measure's own scale.
-    n_rows : int
-        That the comparison had.
-    n_folds : int
-        Of a repeat.
+    n_rows, n_splits, n_folds : int
+        That the comparison had; folds of a repeat.
 
     Examples
     --------
-    >>> average, atk = [0.30, 0.32, 0.31, 0.33], [0.20, 0.23, 0.20, 0.22]
-    >>> found = judge({"error": (average, atk)}, {"error": [0.4] * 4}, 1 / 3, 0.01, 200, 4)
-    >>> found["error"].answer, round(found["error"].average, 3)
-    ('helps', 0.315)
+    >>> found = judge({"error": Pair(0.3, 0.2, 0.02)}, {"error": [0.4] * 20}, margin=0.01, n_rows=500, n_splits=20,
+    ...               n_folds=10)
+    >>> found["error"].answer, round(found["error"].high, 3)
+    ('helps', -0.046)
     """
+    ratio = 1.0 / (n_folds - 1)
+    widening = np.sqrt(n_folds * (1.0 / n_splits + ratio))
     differences = {
-        name: paired_difference(np.subtract(atk, average), test_to_train) for name, (average, atk) in pairs.items()
+        name: Difference(pair.atk - pair.average, float(widening) * pair.error, n_splits, ratio)
+        for name, pair in pairs.items()
     }
     return {
         name: _verdict(name, difference, level, margin, pairs[name], shares[name], n_rows, n_folds)
@@ -214,13 +217,12 @@ def _verdict(
     difference: Difference,
     level: float,
     margin: float,
-    pair: tuple[Sequence[float], Sequence[float]],
+    pair: Pair,
     shares: Sequence[float],
     n_rows: int,
     n_folds: int,
 ) -> Verdict:
-    average, atk = (float(np.mean(values)) for values in pair)
-    allowed = margin * MEASURES[name].scale(average)
+    allowed = margin * MEASURES[name].scale(pair.average)
     half = difference.half_width(level)
     low, high = difference.mean - half, difference.mean + half
     answer: Answer = "undecided"
@@ -230,7 +232,7 @@ def _verdict(
         answer = "helps" if MEASURES[name].sign * difference.mean > 0.0 else "hurts"
     remedy = _remedy(difference, level, allowed, n_rows, n_folds) if answer == "undecided" else None
     share = float(np.median(shares))
-    return Verdict(name, answer, difference, low, high, level, allowed, average, atk, share, remedy)
+    return Verdict(name, answer, difference, low, high, level, allowed, pair.average, pair.atk, share, remedy)
 
 
 def _remedy(difference: Difference, level: float, allowed: float, n_rows: int, n_folds: int) -> Remedy:

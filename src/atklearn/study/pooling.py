@@ -1,0 +1,116 @@
+"""What two sides said about every row when they had not seen it, measured as a whole, and how sure the difference is.
+
+Each repeat of the cross-validation predicts every row once. A measure is taken over all rows of a repeat together, so
+that the largest error is that of all rows and the worst tenth is a tenth of them, and averaged over the repeats. How
+much of a difference is luck of the rows is told by drawing them with replacement, the same for both sides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+from atklearn.losses.individual import Array
+from atklearn.measures import MEASURES, Answers
+from atklearn.study.evidence import Choice
+
+__all__ = ["Pair", "Rows"]
+
+# How many times the rows are drawn: fewer of many, which also bounds the memory.
+_MOST_DRAWS, _LEAST_DRAWS = 1000, 200
+_NUMBERS_AT_ONCE = 4_000_000
+_PROBABILITY_MEASURES = frozenset({"log_loss", "brier"})
+_RANK_MEASURES = frozenset({"roc_auc", "average_precision"})
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A measure of two sides.
+
+    Attributes
+    ----------
+    average, atk : float
+        Over all rows, averaged over the repeats.
+    error : float
+        The standard deviation of the difference over draws of the rows.
+    """
+
+    average: float
+    atk: float
+    error: float
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows that a comparison is judged on: what is true of them.
+
+    Attributes
+    ----------
+    y : ndarray of shape (n_rows,)
+        Codes of the classes, or targets.
+    classes : ndarray or None
+        All codes; None for a regression.
+    groups : ndarray of shape (n_rows,) or None
+    tail : float
+    n_folds : int
+        Of a repeat.
+    """
+
+    y: npt.NDArray[Any]
+    classes: npt.NDArray[Any] | None
+    groups: npt.NDArray[Any] | None
+    tail: float
+    n_folds: int
+
+    @cached_property
+    def draws(self) -> Array:
+        """How often each row is drawn, shape (n_draws, n_rows)."""
+        n = self.y.size
+        n_draws = int(np.clip(5_000_000 // n, _LEAST_DRAWS, _MOST_DRAWS))
+        drawn = np.random.default_rng(0).multinomial(n, np.full(n, 1.0 / n), size=n_draws)
+        return drawn.astype(np.float64)
+
+    def compare(self, measure: str, average: Sequence[Choice], atk: Sequence[Choice]) -> Pair:
+        """Return a measure of two sides.
+
+        Parameters
+        ----------
+        measure : str
+        average, atk : sequence of Choice
+            On every split, the splits of a repeat in a row.
+        """
+        one = self._answers(measure, average)
+        if all(a is b for a, b in zip(average, atk, strict=True)):
+            value = float(MEASURES[measure].evaluate(one).mean())
+            return Pair(value, value, 0.0)
+        other = self._answers(measure, atk)
+        values = [float(MEASURES[measure].evaluate(side).mean()) for side in (one, other)]
+        differences = self._drawn(measure, other) - self._drawn(measure, one)
+        return Pair(values[0], values[1], float(differences.std(ddof=1)))
+
+    def _drawn(self, measure: str, answers: Answers) -> Array:
+        """Return a measure, averaged over the repeats, for every draw of the rows; shape (n_draws,)."""
+        size = max(1, _NUMBERS_AT_ONCE // answers.predictions.size)
+        parts = []
+        for first in range(0, len(self.draws), size):
+            drawn = replace(answers, sample_weight=self.draws[first : first + size, None, :])
+            parts.append(MEASURES[measure].evaluate(drawn).mean(axis=-1))
+        return np.concatenate(parts)
+
+    def _answers(self, measure: str, choices: Sequence[Choice]) -> Answers:
+        """Return what a side said about all rows, one line per repeat."""
+        shape = (len(choices) // self.n_folds, *choices[0].said.shape[:-1], self.y.size)
+        decisions = np.full(shape, np.nan)
+        for place, choice in enumerate(choices):
+            said = choice.said
+            if measure in _RANK_MEASURES:  # fits of different splits have different scales
+                said = stats.rankdata(said, axis=-1) / said.shape[-1]
+            decisions[place // self.n_folds][..., choice.rows] = said
+        loss = "log_loss" if measure in _PROBABILITY_MEASURES else None
+        return Answers.from_decisions(decisions, self.y, self.classes, loss=loss, groups=self.groups, tail=self.tail)
