@@ -5,9 +5,9 @@ over the folds; the difference in points, or in % of the RMSE, positive where th
 shares k/n that it chose; and its time to fit over theirs, in one process. For more than two classes a column says how
 far one-versus-rest alone, of LogisticRegression(), is from its multinomial model.
 
-Usage: ./run bench defaults [DIR]
+Usage: ./run bench defaults [DIR] [--seed 0]
 DIR holds NAME.csv.gz of the paper's data sets, with a header and the target in the last column; without it only those
-that are generated, or come with scikit-learn, are compared.
+that are generated, or come with scikit-learn, are compared. The seed draws the folds, not the data.
 """
 
 from __future__ import annotations
@@ -73,9 +73,9 @@ def from_file(path: Path) -> tuple[np.ndarray, np.ndarray]:
     return table[:, :-1], table[:, -1]
 
 
-def parts(X: np.ndarray, y: np.ndarray, classification: bool) -> Iterator[tuple[Any, Any, Any, Any]]:
+def parts(X: np.ndarray, y: np.ndarray, classification: bool, seed: int) -> Iterator[tuple[Any, Any, Any, Any]]:
     """Yield X and y to train on, then X and y to test on."""
-    splitter = (StratifiedKFold if classification else KFold)(5, shuffle=True, random_state=0)
+    splitter = (StratifiedKFold if classification else KFold)(5, shuffle=True, random_state=seed)
     for train, test in splitter.split(X, y):
         scaler = StandardScaler().fit(X[train])
         yield scaler.transform(X[train]), y[train], scaler.transform(X[test]), y[test]
@@ -86,12 +86,12 @@ def score(model: Any, X: np.ndarray, y: np.ndarray) -> float:
     return 100.0 * balanced_accuracy_score(y, said) if is_classifier(model) else root_mean_squared_error(y, said)
 
 
-def compare(name: str, load: Loader, theirs: Any, ours: Any) -> float:
+def compare(name: str, load: Loader, theirs: Any, ours: Any, seed: int) -> float:
     """Print the row of a data set; return the difference, positive where the default of atklearn is better."""
     X, y = load()
     classification = is_classifier(ours)
     seconds, scores, shares = np.zeros(2), [], []
-    for X_train, y_train, X_test, y_test in parts(X, y, classification):
+    for X_train, y_train, X_test, y_test in parts(X, y, classification, seed):
         row = []
         for place, model in enumerate((theirs, ours)):
             start = time.perf_counter()
@@ -118,7 +118,9 @@ def compare(name: str, load: Loader, theirs: Any, ours: Any) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("directory", nargs="?", type=Path, metavar="DIR")
-    directory = parser.parse_args().directory
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    directory = given.directory
     warnings.simplefilter("ignore", ConvergenceWarning)  # of LogisticRegression at its default number of steps
     classes, numbers = CLASSES, NUMBERS
     if directory is not None:
@@ -126,14 +128,14 @@ def main() -> None:
         numbers = {name: partial(from_file, directory / f"{name}.csv.gz") for name in PAPER_NUMBERS} | numbers
     for theirs, ours in ((LogisticRegression(), ATkClassifier()), (Ridge(), ATkRegressor())):
         for model in (theirs, ours):  # compile
-            model.fit(*next(parts(*(CLASSES["wine"] if is_classifier(ours) else NUMBERS["diabetes"])(), False))[:2])
+            model.fit(*next(parts(*(CLASSES["wine"] if is_classifier(ours) else NUMBERS["diabetes"])(), False, 0))[:2])
         measure, unit = ("balanced accuracy %", "points") if is_classifier(ours) else ("RMSE", "%")
         print(
             f"\n| set ({measure}) | size | {theirs} | {ours} | difference, {unit} | one-versus-rest alone | k/n "
             "| time, ratio |\n|---|---|---|---|---|---|---|---|"
         )
         sets = classes if is_classifier(ours) else numbers
-        differences = {name: compare(name, load, theirs, ours) for name, load in sets.items()}
+        differences = {name: compare(name, load, theirs, ours, given.seed) for name, load in sets.items()}
         worst = min(differences, key=differences.__getitem__)
         print(f"\nworst difference: {differences[worst]:+.2f} {unit}, {worst}")
 
