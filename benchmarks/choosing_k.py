@@ -4,7 +4,7 @@ Every outer split trains on 75 % of the rows and tests on the rest. On the train
 cross-validation over a grid of k and C, warm-started, yields the scores from which a rule chooses k and C; its
 competitor is the average (k = n) with the same weights and C chosen from the same scores. The test part is used only to
 report. Features are standardised on the training part. The scores of all cells are stored, so that any number of rules
-can be compared on the same splits; with ``k = "auto"`` C stays at its default of 100.
+can be compared on the same splits; for ``k = "auto"`` C stays at 100.
 
 Usage: python benchmarks/choosing_k.py collect DATA_DIR RESULTS.npz [--splits 20] [--seed 0] [--sets monk german ...]
        python benchmarks/choosing_k.py report RESULTS.npz
@@ -48,7 +48,7 @@ CLASSIFICATION = (
 )
 REGRESSION = ("housing", "abalone", "cpusmall", "made-uniform", "made-heavy")
 CS = default_Cs(6)
-DEFAULT_C = 3  # the place of C = 100 in the grid
+FIXED_C = 3  # the place of C = 100 in the grid
 RATIO = 0.25  # of a test fold to its training part
 
 
@@ -142,10 +142,10 @@ def gate(errors: float) -> Callable[[np.ndarray], tuple[int, int]]:
 
 
 def only_k(folds: int, errors: float) -> Callable[[np.ndarray], tuple[int, int]]:
-    """Return rules for ``k = "auto"``: k alone, at the default C, from the first folds."""
+    """Return rules for ``k = "auto"``: k alone, at C = 100, from the first folds."""
     return lambda scores: (
-        choose_within_error(scores[:folds, :, DEFAULT_C : DEFAULT_C + 1], RATIO, errors)[0],
-        DEFAULT_C,
+        choose_within_error(scores[:folds, :, FIXED_C : FIXED_C + 1], RATIO, errors)[0],
+        FIXED_C,
     )
 
 
@@ -158,14 +158,14 @@ RULES: dict[str, Callable[[np.ndarray], tuple[int, int]]] = {
     "best cell": choose_best,
 }
 AUTO_RULES = {
-    'shipped k = "auto": 2 x 5 folds, within 1.5 corrected errors': only_k(10, 1.5),
+    '2 x 5 folds, within 1.5 corrected errors, much as k = "auto"': only_k(10, 1.5),
     "2 x 5 folds, within 1 corrected error": only_k(10, 1.0),
     "5 folds, within 2 corrected errors": only_k(5, 2.0),
     "5 folds, within 1 corrected error": only_k(5, 1.0),
     "5 folds, best k": only_k(5, 0.0),
-    "k/n = bound ** 1/8, no cross-validation": lambda _: (6, DEFAULT_C),
-    "k/n = bound ** 1/4, no cross-validation": lambda _: (5, DEFAULT_C),
-    "k/n = bound ** 1/2, no cross-validation": lambda _: (3, DEFAULT_C),
+    "k/n = bound ** 1/8, no cross-validation": lambda _: (6, FIXED_C),
+    "k/n = bound ** 1/4, no cross-validation": lambda _: (5, FIXED_C),
+    "k/n = bound ** 1/2, no cross-validation": lambda _: (3, FIXED_C),
 }
 
 
@@ -174,7 +174,7 @@ def compare(stored: Any, case: str, which: int, rule: Any, fixed_C: bool) -> dic
     rows = []
     for inner, test in zip(stored[f"{case}/inner"], stored[f"{case}/test"], strict=True):
         scores, cost = -inner[:, which], 100.0 * test[which]
-        average = (len(cost) - 1, DEFAULT_C) if fixed_C else average_cell(scores)
+        average = (len(cost) - 1, FIXED_C) if fixed_C else average_cell(scores)
         chosen = rule(scores)
         rows.append((cost[average], cost[chosen], cost.min(), chosen[0] != average[0]))
     average, ours, hindsight, moved = np.array(rows, dtype=float).T

@@ -62,7 +62,7 @@ def toy(data: Path) -> None:
         X, y = load(data / "toy" / f"case{case}.csv")
 
         def errors(k: int, loss: str = loss, X: np.ndarray = X, y: np.ndarray = y) -> int:
-            model = ATkClassifier(loss, k=k, solver=authors, penalize_intercept=True, tol=1e-12, max_iter=1000)
+            model = ATkClassifier(loss, k=k, C=100, solver=authors, penalize_intercept=True, tol=1e-12, max_iter=1000)
             return int(np.sum(model.fit(X, y).predict(X) != y))
 
         inside = np.array([errors(k) for k in range(first, last + 1)])

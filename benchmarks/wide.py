@@ -1,7 +1,7 @@
 """Speed on wide data against scikit-learn: same process, one thread, our time over theirs, so below 1 we are faster.
 
 Two kinds of X: independent normal columns ("plain"), and columns that are mixtures of few, as embeddings have them
-("mixed"). Two strengths of the penalty: C = 100, our default, and C = n, which is scikit-learn's default C = 1.
+("mixed"). Two strengths of the penalty: C = 100, and C = n, our default and scikit-learn's, whose C = 1 it is.
 
     log      over LogisticRegression (lbfgs), both at a relative accuracy of 1e-6: of lbfgs, the loosest tolerance that
              reaches it; our gap is certified

@@ -13,7 +13,6 @@ from sklearn.model_selection import (
     GridSearchCV,
     GroupKFold,
     KFold,
-    RepeatedKFold,
     RepeatedStratifiedKFold,
     StratifiedKFold,
 )
@@ -22,8 +21,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from atklearn import ATkClassifier, ATkClassifierCV, ATkRegressor, ATkRegressorCV
 from atklearn.datasets import make_toy
-from atklearn.measures import g_mean_scorer, worst_class_error
+from atklearn.measures import MeasureScorer, g_mean_scorer, worst_class_error
 from atklearn.selection.choosing import choose_best, choose_within_error, corrected_standard_error, default_ks
+from atklearn.selection.distribution import Distribution
 
 
 @pytest.fixture(scope="module")
@@ -267,41 +267,125 @@ class TestHabits:
         assert model.best_estimator_.coef_.any()
 
 
+class TestNames:
+    """Measures are scores by their names, beside those of scikit-learn."""
+
+    @pytest.mark.parametrize(
+        ("ours", "theirs"), [("balanced_error", "balanced_accuracy"), ("log_loss", "neg_log_loss")]
+    )
+    def test_of_measures_rank_as_scikit_learns_do(self, noisy, ours, theirs):
+        X, y = noisy
+        weight = np.random.default_rng(0).random(y.size)
+        named, known = (
+            ATkClassifierCV(ks=3, Cs=2, cv=3, scoring=scoring).fit(X, y, weight) for scoring in (ours, theirs)
+        )
+        shift = 1.0 if ours == "balanced_error" else 0.0
+        assert_allclose(named.cv_results_["mean_test_score"], known.cv_results_["mean_test_score"] - shift)
+        assert named.best_params_ == known.best_params_
+
+    @pytest.mark.parametrize("name", ["rmse", "mae", "tail_error", "p95_error", "max_error", "r2"])
+    def test_of_numbers(self, name):
+        X, y = load_diabetes(return_X_y=True)
+        model = ATkRegressorCV(ks=2, Cs=[1.0], cv=2, scoring=name).fit(scale(X), scale(y))
+        expected = MeasureScorer(name)(model, scale(X), scale(y))
+        assert model.best_score_ == pytest.approx(expected, abs=0.7)
+        assert 0.0 < ATkRegressor(k="auto", scoring=name).fit(scale(X), scale(y)).k_share_ <= 1.0
+
+    @pytest.mark.parametrize("model", [ATkClassifier(k="auto"), ATkClassifierCV(ks=2, Cs=2, cv=2)])
+    @pytest.mark.parametrize(
+        ("name", "message"), [("rmse", "for classification"), ("worst_group_error", "groups"), ("nonsense", "nonsense")]
+    )
+    def test_of_something_else_are_one_clear_error(self, noisy, model, name, message):
+        with pytest.raises(ValueError, match=message):
+            clone(model).set_params(scoring=name).fit(*noisy)
+
+    def test_that_need_probabilities_say_so(self, noisy):
+        with pytest.raises(ValueError, match="ATkClassifier has no probabilities"):
+            ATkClassifier("hinge", k="auto", scoring="brier").fit(*noisy)
+
+
 class TestAuto:
-    """k = "auto" chooses among the same grid by the same rule, at the C given."""
+    """k = "auto" chooses from the same grid by the same rule, at the C given, on folds of mass."""
 
     @staticmethod
-    def careful_choice(search):
-        """Return the choice at 1.5 standard errors from the scores of a search over k."""
-        scores = np.array([search.cv_results_[f"split{fold}_test_score"] for fold in range(10)])
-        return search.ks_[choose_within_error(scores[:, :, None], 0.25, errors=1.5)[0]]
+    def careful_choice(model, X, y, scorer, bound):
+        """Return the choice of a plain loop: within 1 standard error on 5 folds, if that is below n 1.5 on ten."""
+        samples = Distribution.of(X, y, np.ones(y.size), classification=bound is not None)
+        ks, scores = default_ks(8, bound), []
+        for seed, errors in enumerate((1.0, 1.5)):
+            rows, mass, splits = samples.cut(5, seed)
+            for train, test in splits:
+                fits = [
+                    clone(model).set_params(k=float(k)).fit(X[rows[train]], y[rows[train]], mass[train]) for k in ks
+                ]
+                scores.append([scorer(fit, X[rows[test]], y[rows[test]], sample_weight=mass[test]) for fit in fits])
+            chosen = ks[choose_within_error(np.array(scores)[:, :, None], 0.25, errors)[0]]
+            if chosen == 1.0:
+                break
+        return chosen
 
-    def test_is_the_choice_of_the_cross_validation(self, noisy):
+    @pytest.mark.parametrize(("scoring", "known"), [(None, "balanced_accuracy"), ("log_loss", "neg_log_loss")])
+    def test_is_the_choice_of_a_plain_loop(self, noisy, scoring, known):
         X, y = noisy
-        cv = RepeatedStratifiedKFold(n_splits=5, n_repeats=2, random_state=0)
-        model = ATkClassifier(k="auto", C=10.0).fit(X, y)
-        search = ATkClassifierCV(Cs=[10.0], cv=cv).fit(X, y)
-        assert_allclose(model.k_ / y.size, self.careful_choice(search))
+        model = ATkClassifier(k="auto", C=10.0, scoring=scoring).fit(X, y)
+        bound = ATkClassifierCV(Cs=[10.0], ks=2, cv=2).fit(X, y).calibration_bound_
+        expected = self.careful_choice(ATkClassifier(C=10.0), X, y, get_scorer(known), bound)
+        assert_allclose(model.k_share_, expected, rtol=1e-2)
 
     def test_of_a_regression(self):
         X, y = load_diabetes(return_X_y=True)
-        cv = RepeatedKFold(n_splits=5, n_repeats=2, random_state=0)
-        model = ATkRegressor("absolute_error", k="auto", C=10.0).fit(scale(X), scale(y))
-        search = ATkRegressorCV("absolute_error", Cs=[10.0], cv=cv, scoring="neg_mean_squared_error")
-        assert_allclose(model.k_ / y.size, self.careful_choice(search.fit(scale(X), scale(y))))
+        X, y = scale(X), scale(y)
+        model = ATkRegressor("absolute_error", k="auto", C=10.0).fit(X, y)
+        scorer = get_scorer("neg_root_mean_squared_error")
+        expected = self.careful_choice(ATkRegressor("absolute_error", C=10.0), X, y, scorer, None)
+        assert_allclose(model.k_share_, expected)
 
-    def test_leaves_the_average_where_the_data_ask_for_it(self):
-        X, y = make_toy(5, random_state=0)
-        average = ATkClassifier(k=1.0, C=1.0).fit(X, y)
-        auto = ATkClassifier(k="auto", C=1.0, class_weight="balanced").fit(X, y)
-        assert auto.k_ <= y.size
-        assert worst_class_error(y, auto.predict(X)) <= worst_class_error(y, average.predict(X))
+    @pytest.mark.parametrize("class_weight", [None, "balanced"])
+    def test_weights_are_repetition_and_order_is_nothing(self, noisy, class_weight):
+        X, y = noisy
+        rng = np.random.default_rng(0)
+        weight = rng.integers(0, 4, y.size)
+        owner = rng.permutation(np.arange(y.size).repeat(weight))
+        weighted = ATkClassifier(k="auto", class_weight=class_weight, tol=1e-9).fit(X, y, sample_weight=weight)
+        repeated = ATkClassifier(k="auto", class_weight=class_weight, tol=1e-9).fit(X[owner], y[owner])
+        assert weighted.k_share_ == pytest.approx(repeated.k_share_, rel=1e-9)
+        assert_allclose(weighted.coef_, repeated.coef_, atol=1e-5)
+
+    def test_follows_the_score(self):
+        X, y = make_toy(5, random_state=0)  # four of two hundred are of one class
+        by_error, by_class = (
+            ATkClassifier(k="auto", C=1.0, scoring=scoring).fit(X, y) for scoring in ("error", "worst_class_error")
+        )
+        assert by_class.k_share_ <= by_error.k_share_
+        assert worst_class_error(y, by_class.predict(X)) <= worst_class_error(y, by_error.predict(X))
+
+    def test_takes_any_scorer_of_scikit_learn(self, noisy):
+        for scoring in ("f1_macro", g_mean_scorer, lambda model, X, y: model.score(X, y)):
+            assert 0.0 < ATkClassifier(k="auto", scoring=scoring).fit(*noisy).k_share_ <= 1.0
+
+    def test_of_many_samples_looks_at_some(self):
+        X, y = make_classification(30_000, 4, n_informative=3, n_redundant=0, flip_y=0.2, random_state=0)
+        seen = []
+
+        def scorer(model, X, y):
+            seen.append(y.size)
+            return model.score(X, y)
+
+        ATkClassifier(k="auto", scoring=scorer).fit(X, y)
+        assert 900 < max(seen) < 1100
 
     def test_of_many_classes_and_weights(self):
         X, y = load_iris(return_X_y=True)
         weight = np.where(y == 1, 2.0, 1.0)
         model = ATkClassifier(k="auto").fit(scale(X), y, sample_weight=weight)
         assert 0.0 < model.k_ <= weight.sum()
+
+    @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # a class of nobody against the rest
+    def test_of_a_class_without_weight_is_that_of_the_others(self):
+        X, y = load_iris(return_X_y=True)
+        weight = (y < 2).astype(float)
+        model = ATkClassifier(k="auto").fit(scale(X), y, sample_weight=weight)
+        assert model.k_share_ == pytest.approx(ATkClassifier(k="auto").fit(scale(X)[:100], y[:100]).k_share_, rel=0.05)
 
     def test_of_a_class_of_one_sample_is_the_average(self):
         X = np.array([[0.0], [1.0], [2.0], [3.0]])

@@ -217,10 +217,10 @@ class TestSolver:
     def test_behind_the_linear_estimators(self):
         X, y = load_breast_cancer(return_X_y=True)
         X = scale(X)
-        exact = ATkClassifier(k=0.5).fit(X, y)
-        found = ATkClassifier(k=0.5, solver="sgd", tol=0.05, max_iter=200).fit(X, y)
+        exact = ATkClassifier(k=0.5, C=100.0).fit(X, y)
+        found = ATkClassifier(k=0.5, C=100.0, solver="sgd", tol=0.05, max_iter=200).fit(X, y)
         assert exact.objective_ <= found.objective_ <= 1.05 * exact.objective_
-        again = ATkClassifier(k=0.5, solver=SGD(random_state=0), tol=0.05, max_iter=200).fit(X, y)
+        again = ATkClassifier(k=0.5, C=100.0, solver=SGD(random_state=0), tol=0.05, max_iter=200).fit(X, y)
         assert_array_equal(found.coef_, again.coef_)
         with pytest.warns(ConvergenceWarning, match="after 2 steps"):
             ATkRegressor(solver="sgd", max_iter=2).fit(*load_diabetes(return_X_y=True))
@@ -283,7 +283,7 @@ def test_defaults_come_within_one_percent_in_twenty_passes(name):
     estimator, load = SETS[name]
     X, y = load(return_X_y=True)
     X = scale(X)
-    exact = (ATkClassifier if estimator is SGDATkClassifier else ATkRegressor)().fit(X, y)
+    exact = (ATkClassifier if estimator is SGDATkClassifier else ATkRegressor)(k=0.7, C=100.0).fit(X, y)
     model = estimator(random_state=0).fit(X, y)
     assert model.n_iter_ <= 20
     target = np.where(y == 1, 1.0, -1.0) if estimator is SGDATkClassifier else y

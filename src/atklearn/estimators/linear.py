@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy.typing as npt
@@ -33,15 +34,21 @@ class ATkClassifier(LinearClassifierMixin, LinearATk):
     ----------
     loss : {"log_loss", "hinge", "squared_hinge"} or IndividualLoss, default="log_loss"
         The individual loss. Only "log_loss" offers ``predict_proba``; with "hinge", k acts as another C would.
-    k : int, float or "auto", default=0.7
+    k : int, float or "auto", default="auto"
         An int counts samples, a float is the fraction of them; ``1`` is the maximum loss, ``1.0`` the average loss.
-        "auto" chooses k by cross-validation of ``score``, twice 5-fold, at the given C, and keeps the average unless
-        it is behind by more than 1.5 standard errors.
+        "auto" chooses k by cross-validation of ``scoring``, at the given C: 5-fold, and once more if that leaves the
+        average. The average is kept unless it is behind by more than 1.5 standard errors. About 5,000 samples at most
+        are looked at. Neither the order of the samples nor repetition in place of weights changes the choice.
         With sample or class weights, k counts weight. Too small a k on noisy data collapses to w = 0: see
         :class:`atklearn.CollapseWarning`.
-    C : float, default=100.0
+    C : float or None, default=None
         Inverse regularisation strength, relative to the mean of the top k (scikit-learn's C, relative to the sum of
-        losses, equals ours divided by n).
+        losses, equals ours divided by n). None is n, the weight of all samples: the penalty of
+        :class:`sklearn.linear_model.LogisticRegression` as it comes, which k = 1.0 then is.
+    scoring : str, callable or None, default=None
+        What ``k="auto"`` chooses by, higher being better; not looked at otherwise. The name of a measure ("error",
+        "balanced_error", "worst_class_error", "g_mean", "roc_auc", "average_precision", "log_loss", "brier": see
+        :data:`atklearn.measures.MEASURES`), or what scikit-learn accepts. None is the balanced error.
     fit_intercept : bool, default=True
     penalize_intercept : bool, default=False
         Whether the intercept is penalised like a weight, as in the paper's homogenised form.
@@ -75,6 +82,8 @@ class ATkClassifier(LinearClassifierMixin, LinearATk):
         The k used, in units of sample weight.
     k_share_ : float
         The same as part of the total weight: a value for the parameter ``k``.
+    C_ : float
+        The C used.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
 
@@ -100,6 +109,8 @@ class ATkClassifier(LinearClassifierMixin, LinearATk):
     """
 
     _task = "classification"
+    _C_per_sample = 1.0
+    _score_to_choose_by = "balanced_error"
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **LinearATk._parameter_constraints,
         "class_weight": [StrOptions({"balanced"}), dict, None],
@@ -109,8 +120,9 @@ class ATkClassifier(LinearClassifierMixin, LinearATk):
         self,
         loss: str | IndividualLoss = "log_loss",
         *,
-        k: float | str = 0.7,
-        C: float = 100.0,
+        k: float | str = "auto",
+        C: float | None = None,
+        scoring: str | Callable[..., float] | None = None,
         fit_intercept: bool = True,
         penalize_intercept: bool = False,
         class_weight: dict[Any, float] | str | None = None,
@@ -123,6 +135,7 @@ class ATkClassifier(LinearClassifierMixin, LinearATk):
         self.loss = loss
         self.k = k
         self.C = C
+        self.scoring = scoring
         self.fit_intercept = fit_intercept
         self.penalize_intercept = penalize_intercept
         self.class_weight = class_weight
@@ -153,13 +166,19 @@ class ATkRegressor(RegressorMixin, LinearATk):
     ----------
     loss : {"squared_error", "absolute_error", "huber"} or IndividualLoss, default="squared_error"
         The individual loss; ``atklearn.Huber(delta)`` sets the size of error where Huber turns linear.
-    k : int, float or "auto", default=0.7
+    k : int, float or "auto", default="auto"
         An int counts samples, a float is the fraction of them; ``1`` is the maximum loss, ``1.0`` the average loss.
-        "auto" chooses k by cross-validation of ``score``, twice 5-fold, at the given C, and keeps the average unless
-        it is behind by more than 1.5 standard errors.
+        "auto" chooses k by cross-validation of ``scoring``, at the given C: 5-fold, and once more if that leaves the
+        average. The average is kept unless it is behind by more than 1.5 standard errors. About 5,000 samples at most
+        are looked at. Neither the order of the samples nor repetition in place of weights changes the choice.
         With sample weights, k counts weight.
-    C : float, default=100.0
-        Inverse regularisation strength, relative to the mean of the top k.
+    C : float or None, default=None
+        Inverse regularisation strength, relative to the mean of the top k. None is n / 2, n being the weight of all
+        samples: the penalty of :class:`sklearn.linear_model.Ridge` as it comes, which k = 1.0 then is.
+    scoring : str, callable or None, default=None
+        What ``k="auto"`` chooses by, higher being better; not looked at otherwise. The name of a measure ("rmse",
+        "mae", "tail_error", "p95_error", "max_error", "r2": see :data:`atklearn.measures.MEASURES`), or what
+        scikit-learn accepts. None is the RMSE.
     fit_intercept : bool, default=True
     penalize_intercept : bool, default=False
         Whether the intercept is penalised like a weight, as in the paper's homogenised form.
@@ -190,6 +209,8 @@ class ATkRegressor(RegressorMixin, LinearATk):
         The k used, in units of sample weight.
     k_share_ : float
         The same as part of the total weight: a value for the parameter ``k``.
+    C_ : float
+        The C used.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
 
@@ -209,13 +230,16 @@ class ATkRegressor(RegressorMixin, LinearATk):
     """
 
     _task = "regression"
+    _C_per_sample = 0.5
+    _score_to_choose_by = "rmse"
 
     def __init__(
         self,
         loss: str | IndividualLoss = "squared_error",
         *,
-        k: float | str = 0.7,
-        C: float = 100.0,
+        k: float | str = "auto",
+        C: float | None = None,
+        scoring: str | Callable[..., float] | None = None,
         fit_intercept: bool = True,
         penalize_intercept: bool = False,
         solver: str | SGD = "exact",
@@ -227,6 +251,7 @@ class ATkRegressor(RegressorMixin, LinearATk):
         self.loss = loss
         self.k = k
         self.C = C
+        self.scoring = scoring
         self.fit_intercept = fit_intercept
         self.penalize_intercept = penalize_intercept
         self.solver = solver

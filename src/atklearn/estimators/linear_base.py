@@ -7,14 +7,16 @@ from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
-from sklearn.base import BaseEstimator, _fit_context
+import numpy as np
+from sklearn.base import BaseEstimator, _fit_context, clone
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from atklearn.estimators.callbacks import CallbackSupportMixin, FitProgress
 from atklearn.estimators.fitting import keeping_fitted_state, warn_unless_converged
+from atklearn.estimators.judging import make_judge
 from atklearn.losses.individual import IndividualLoss, Task, resolve_individual_loss
-from atklearn.problems.arrays import check_training
+from atklearn.problems.arrays import check_mass, check_training
 from atklearn.problems.posing import Posed, Posing, intercept_kind, published
 from atklearn.problems.solution import Solution
 from atklearn.selection.choosing import auto_k
@@ -28,10 +30,13 @@ class LinearATk(CallbackSupportMixin, BaseEstimator):
     """Base of the linear estimators."""
 
     _task: ClassVar[Task]
+    _C_per_sample: ClassVar[float]  # the penalty of scikit-learn's best known model, its C or alpha being 1
+    _score_to_choose_by: ClassVar[str]
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "loss": [str, IndividualLoss],
         "k": [Real, StrOptions({"auto"})],
-        "C": [Interval(Real, 0.0, None, closed="neither")],
+        "C": [Interval(Real, 0.0, None, closed="neither"), None],
+        "scoring": [str, callable, None],
         "fit_intercept": ["boolean"],
         "penalize_intercept": ["boolean"],
         "solver": [StrOptions({"exact", "sgd"}), SGD],
@@ -70,8 +75,10 @@ class LinearATk(CallbackSupportMixin, BaseEstimator):
                 getattr(self, "class_weight", None),
                 type(self).__name__,
             )
-            k = auto_k(posing, X, y, sample_weight, self.C) if self.k == "auto" else self.k
-            posed = posing.on(X, y, sample_weight, k=k, C=self.C)
+            k = self._auto_k(posing, X, y, sample_weight) if self.k == "auto" else self.k
+            posed = posing.on(X, y, sample_weight, k=k)
+            self.C_ = self._C_of(posed.targets.total)
+            posed = posed.at(posed.k, self.C_)
             solve = _solver(self.solver)
             solutions = [
                 solve(problem, tol=self.tol, max_iter=self.max_iter, start=start, progress=progress.following(name))
@@ -80,6 +87,20 @@ class LinearATk(CallbackSupportMixin, BaseEstimator):
             self._publish(posed, solutions)
             progress.finish()
         return self
+
+    def _C_of(self, total: float) -> float:
+        """Return the C for samples of some total mass."""
+        return float(self._C_per_sample * total if self.C is None else self.C)
+
+    def _auto_k(self, posing: Posing, X: Any, y: Any, sample_weight: Any) -> float:
+        """Return the share k/n that cross-validation chooses."""
+        classes, scoring = None, self.scoring
+        if posing.is_classification:
+            classes = np.unique(y if sample_weight is None else y[check_mass(sample_weight, y.size) > 0.0])
+        if scoring is None:
+            scoring = self._score_to_choose_by
+        judge = make_judge(clone(self), scoring, X.shape[1], classes)
+        return auto_k(posing, X, y, sample_weight, self._C_of, judge)
 
     def _starts(self, posed: Posed) -> list[Solution | None]:
         """Return the previous solutions where a warm start is asked for and they fit."""
@@ -95,7 +116,7 @@ class LinearATk(CallbackSupportMixin, BaseEstimator):
             setattr(self, name, value)
         if self.warm_start:
             self._solutions = solutions
-        warn_unless_converged(solutions, self.tol, self.C)
+        warn_unless_converged(solutions, self.tol, self.C_)
 
 
 def _solver(solver: str | SGD) -> Callable[..., Solution]:

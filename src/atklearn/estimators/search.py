@@ -35,8 +35,10 @@ class ATkClassifierCV(ClassifierMixin, LinearATkCV):
         As in scikit-learn. None is stratified 5-fold, repeated 5 times below 1,500 samples and twice above: the fewer
         samples, the noisier the score of a single partition.
     scoring : str, callable or None, default=None
-        As in scikit-learn; None is accuracy. Where a class is rare, use a score that sees it, such as
-        "balanced_accuracy" or :data:`atklearn.measures.g_mean_scorer`. Sample weights are passed on if it takes them.
+        The name of a measure ("error", "balanced_error", "worst_class_error", "g_mean", "roc_auc",
+        "average_precision", "log_loss", "brier": see :data:`atklearn.measures.MEASURES`), or what scikit-learn
+        accepts; None is accuracy. Where a class is rare, use a score that sees it, such as "balanced_error" or
+        "g_mean". Sample weights are passed on if it takes them.
     rule : {"one_standard_error", "best"}, default="one_standard_error"
         "best" takes the cell with the best mean score. "one_standard_error" takes the largest k with a cell that is
         behind the best by no more than the standard error of their difference, and its best C.
@@ -86,8 +88,8 @@ class ATkClassifierCV(ClassifierMixin, LinearATkCV):
     >>> from sklearn.datasets import load_breast_cancer
     >>> from sklearn.preprocessing import scale
     >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> model = ATkClassifierCV(ks=[0.1, 0.3, 1.0], Cs=[1.0, 100.0], cv=3, scoring="balanced_accuracy").fit(scale(X), y)
-    >>> model.best_score_ > 0.95, len(model.cv_results_["params"])
+    >>> model = ATkClassifierCV(ks=[0.1, 0.3, 1.0], Cs=[1.0, 100.0], cv=3, scoring="balanced_error").fit(scale(X), y)
+    >>> model.best_score_ > -0.05, len(model.cv_results_["params"])
     (True, 6)
     """
 
@@ -169,7 +171,9 @@ class ATkRegressorCV(RegressorMixin, LinearATkCV):
     cv : int, splitter, iterable or None, default=None
         As in scikit-learn. None is 5-fold, repeated 5 times below 1,500 samples and twice above.
     scoring : str, callable or None, default=None
-        As in scikit-learn; None is R2. Sample weights are passed on if it takes them.
+        The name of a measure ("rmse", "mae", "tail_error", "p95_error", "max_error", "r2": see
+        :data:`atklearn.measures.MEASURES`), or what scikit-learn accepts; None is R2. Sample weights are passed on if
+        it takes them.
     rule : {"one_standard_error", "best"}, default="one_standard_error"
         "best" takes the cell with the best mean score. "one_standard_error" takes the largest k with a cell that is
         behind the best by no more than the standard error of their difference, and its best C.

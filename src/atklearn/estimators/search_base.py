@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -12,7 +10,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
-from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -20,35 +17,17 @@ from sklearn.utils.validation import check_is_fitted
 
 from atklearn.estimators.callbacks import CallbackSupportMixin, FitProgress
 from atklearn.estimators.jobs import map_jobs
+from atklearn.estimators.judging import Judge, make_judge
 from atklearn.estimators.linear_base import LinearATk
 from atklearn.losses.aggregate import resolve_k
 from atklearn.losses.individual import Array, IndividualLoss, resolve_individual_loss
 from atklearn.problems.arrays import check_features, check_mass, check_training
-from atklearn.problems.posing import Coefficients, Posed, Posing, intercept_kind
+from atklearn.problems.posing import Posed, Posing, intercept_kind
 from atklearn.selection.choosing import choose_best, choose_within_error, default_Cs, default_folds, default_ks
 from atklearn.selection.folds import Fold, Split, cv_results
 from atklearn.solvers.exact.collapse import collapse_share
 
 __all__ = ["LinearATkCV"]
-
-
-@dataclass(frozen=True)
-class Judge:
-    """Scores the models of a cell with a scikit-learn scorer, by lending them an estimator."""
-
-    template: LinearATk
-    scorer: Callable[..., float]
-
-    def __call__(self, models: Coefficients, X: Any, y: Any, sample_weight: Array | None) -> float:
-        """Return the score; sample weights are passed on if the scorer takes them."""
-        single = not isinstance(self.template, ClassifierMixin)
-        weights, intercepts = models
-        self.template.coef_ = weights[0] if single else weights
-        self.template.intercept_ = intercepts[0] if single else intercepts
-        weighted = {}
-        if sample_weight is not None and _takes_weight(self.scorer):
-            weighted = {"sample_weight": sample_weight}
-        return self.scorer(self.template, X, y, **weighted)
 
 
 class LinearATkCV(CallbackSupportMixin, BaseEstimator):
@@ -130,7 +109,7 @@ class LinearATkCV(CallbackSupportMixin, BaseEstimator):
 
     def _template(self, **options: Any) -> LinearATk:
         """Return the plain estimator with the parameters that both have, and the given ones."""
-        shared = set(self._plain().get_params()) & set(self.get_params()) - {"verbose"}
+        shared = set(self._plain().get_params()) & set(self.get_params()) - {"scoring", "verbose"}
         return self._plain(**{name: getattr(self, name) for name in shared} | options)
 
     def _make_grids(self, posed: Posed) -> None:
@@ -159,11 +138,7 @@ class LinearATkCV(CallbackSupportMixin, BaseEstimator):
 
     def _fill(self, scores: Array, folds: list[Fold], progress: FitProgress) -> None:
         """Fill in the scores fold by fold, in this process cell by cell."""
-        template = self._template(k=1.0)
-        template.n_features_in_ = self.n_features_in_
-        if isinstance(self, ClassifierMixin):
-            template.classes_ = self.classes_
-        judge = Judge(template, check_scoring(template, scoring=self.scoring))
+        judge = make_judge(self._template(k=1.0), self.scoring, self.n_features_in_, getattr(self, "classes_", None))
         work = list(zip(folds, scores, strict=True))
         for fold, filled in enumerate(map_jobs(partial(_fill_fold, judge), work, self.n_jobs)):
             scores[fold] = filled
@@ -201,10 +176,3 @@ def _fill_fold(judge: Judge, work: tuple[Fold, Array]) -> Array:
     """Write the scores of a fold where they belong, in this process, and return them for where another one is asked."""
     fold, out = work
     return fold.fill(out, judge)
-
-
-def _takes_weight(scorer: Any) -> bool:
-    """Return whether a scorer, or the metric it wraps, knows sample weights."""
-    if type(scorer).__name__ == "_PassthroughScorer":  # scikit-learn's stand-in for the estimator's own score
-        return True
-    return "sample_weight" in inspect.signature(getattr(scorer, "_score_func", scorer)).parameters

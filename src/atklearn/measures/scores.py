@@ -66,11 +66,16 @@ class MeasureScorer:
 
     def __call__(self, estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the measure on these samples, negative where lower is better."""
-        measure, weight = MEASURES[self.name], _check_weight(sample_weight, len(y))
+        weight = _check_weight(sample_weight, len(y))
         if not is_classifier(estimator):
             answers = Answers(np.asarray(y), np.asarray(estimator.predict(X)), sample_weight=weight)
         else:
             answers = _answers_of_classifier(estimator, X, np.asarray(y), weight)
+        return self.of(answers, estimator)
+
+    def of(self, answers: Answers, estimator: Any) -> float:
+        """Return the measure of the answers of an estimator, negative where lower is better."""
+        measure = MEASURES[self.name]
         if answers.task not in measure.tasks or not measure.applies(answers):
             raise ValueError(
                 f"{self.name} is a measure of {measure.tasks[0]} that {type(estimator).__name__} "

@@ -6,7 +6,7 @@ the average loss: it moves to a smaller k only as far as the scores ask for it b
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,8 +14,10 @@ import numpy.typing as npt
 from sklearn.model_selection import RepeatedKFold, RepeatedStratifiedKFold
 
 from atklearn.losses.individual import Array
+from atklearn.problems.arrays import check_mass
 from atklearn.problems.posing import Posing
-from atklearn.selection.folds import Fold, accuracy, negative_squared_error
+from atklearn.selection.distribution import Distribution
+from atklearn.selection.folds import Fold, Judging
 from atklearn.solvers.exact.collapse import collapse_share
 
 __all__ = [
@@ -39,8 +41,8 @@ _REPEATS = (5, 2)
 # Of the cheap choice of k alone.
 _AUTO_FOLDS = 5
 _AUTO_KS = 8
-_AUTO_ERRORS = 1.5  # few folds know their own spread but roughly
-_AUTO_REPEATS = 2
+_AUTO_ERRORS = (1.0, 1.5)  # once 5-fold keeps the average within 1 error; only where it does not, twice within 1.5
+_AUTO_ROWS = 5000
 
 
 def default_ks(n_ks: int, bound: float | None) -> Array:
@@ -122,36 +124,40 @@ def corrected_standard_error(differences: Array, test_to_train: float) -> Array:
     return np.asarray(deviation * np.sqrt(1.0 / n + test_to_train))
 
 
-def auto_k(posing: Posing, X: Any, y: Any, sample_weight: Any, C: float) -> float:
-    """Return the share k/n for given data, loss and C: cross-validation, twice 5-fold, over k alone.
+def auto_k(
+    posing: Posing, X: Any, y: npt.NDArray[Any], sample_weight: Any, C_of: Callable[[float], float], judge: Judging
+) -> float:
+    """Return the share k/n for given data and loss: cross-validation over k alone.
 
-    The grid is that of :func:`default_ks`, the rule :func:`choose_within_error` at 1.5 standard errors, the
-    score the accuracy or the negative mean squared error, both weighted by the sample weights.
+    The grid is that of :func:`default_ks`, the rule :func:`choose_within_error`: at 1 standard error on 5 folds, which
+    ends it where the average is kept, else at 1.5 on twice 5. Many samples are thinned out first. The choice depends on
+    the samples as a distribution, neither on their order nor on whether they are repeated or weighted. With fewer than
+    two distinct samples in a class it is the average.
 
     Parameters
     ----------
     posing : Posing
     X, y, sample_weight : array-like
         Checked.
-    C : float
+    C_of : callable
+        Takes the mass of samples, returns the C to fit them with.
+    judge : callable
+        See :meth:`Fold.fill`.
     """
-    posed = posing.on(X, y, sample_weight)
-    kept = np.flatnonzero(posed.targets.kept)  # a sample without mass takes no place in a fold
-    X, y, mass = X[kept], y[kept], posed.targets.mass[kept]
-    codes = np.zeros(kept.size, dtype=int)
-    if posing.is_classification:
-        y = codes = np.unique(y, return_inverse=True)[1]
-    ks = default_ks(_AUTO_KS, collapse_share(posed.problems) if posing.is_classification else None)
-    folds = min(_AUTO_FOLDS, int(np.bincount(codes).min()))
-    if folds < 2:  # a class, or the data, of a single sample: nothing to validate with
+    mass = check_mass(sample_weight, y.size)
+    samples = Distribution.of(X, y, mass, classification=posing.is_classification).thinned(_AUTO_ROWS)
+    folds = min(_AUTO_FOLDS, samples.rarest)
+    if folds < 2:  # nothing to validate with
         return 1.0
-    splitter = (RepeatedStratifiedKFold if posing.is_classification else RepeatedKFold)(
-        n_splits=folds, n_repeats=_AUTO_REPEATS, random_state=0
-    )
-    # the mass holds the class weights already
-    judge = accuracy if posing.is_classification else negative_squared_error
-    scores = np.empty((folds * _AUTO_REPEATS, ks.size, 1))
-    for out, split in zip(scores, splitter.split(codes, codes), strict=True):
-        Fold(replace(posing, class_weight=None), X, y, mass, split, ks, [C]).fill(out, judge)
-    chosen, _ = choose_within_error(scores, 1.0 / (folds - 1), _AUTO_ERRORS)
+    posed = posing.on(X[samples.rows], y[samples.rows], samples.mass)
+    ks = default_ks(_AUTO_KS, collapse_share(posed.problems) if posing.is_classification else None)
+    C = C_of(posed.targets.total)
+    scores = np.empty((0, ks.size, 1))
+    for seed, errors in enumerate(_AUTO_ERRORS):
+        rows, mass, splits = samples.cut(folds, seed)
+        grids = [Fold(posing, X[rows], y[rows], mass, split, ks, [C]) for split in splits]
+        scores = np.concatenate([scores, [grid.fill(np.empty((ks.size, 1)), judge) for grid in grids]])
+        chosen, _ = choose_within_error(scores, 1.0 / (folds - 1), errors)
+        if chosen == ks.size - 1:
+            break
     return float(ks[chosen])

@@ -11,13 +11,14 @@ import numpy.typing as npt
 from sklearn.utils import _safe_indexing
 
 from atklearn.losses.individual import Array
-from atklearn.losses.labels import chosen_labels
 from atklearn.problems.posing import Coefficients, Posing
 from atklearn.problems.threads import steady_blas
 from atklearn.selection.paths import ATkPath, grid_cells, solve_path
 
-__all__ = ["GRID_TOL", "Fold", "Split", "accuracy", "cv_results", "negative_squared_error"]
+__all__ = ["GRID_TOL", "Fold", "Judging", "Split", "cv_results"]
 
+# Takes models of the training part, then X, y and sample weights of the other; higher is better.
+Judging: TypeAlias = Callable[[Coefficients, Any, Any, Array | None], float]
 Split: TypeAlias = tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]
 
 # Cells are compared, not published: their gap, relative to the objective, need not be finer than this.
@@ -68,23 +69,12 @@ class Fold:
             yield i, j, posed.coefficients(solutions)
 
     @steady_blas()
-    def fill(self, out: Array, judge: Callable[[Coefficients, Any, Any, Array | None], float]) -> Array:
+    def fill(self, out: Array, judge: Judging) -> Array:
         """Write the score of every cell into ``out``, shape (n_ks, n_Cs), as soon as it is known; return it."""
         unseen = self.part(1)
         for i, j, models in self.cells():
             out[i, j] = judge(models, *unseen)
         return out
-
-
-def accuracy(models: Coefficients, X: Any, y: Any, sample_weight: Array | None) -> float:
-    """Judge classifiers of the codes 0, 1, ... by the part of the mass they get right."""
-    codes = chosen_labels(models.decision(X), np.arange(max(2, len(models.intercepts))))
-    return float(np.average(codes == y, weights=sample_weight))
-
-
-def negative_squared_error(models: Coefficients, X: Any, y: Any, sample_weight: Array | None) -> float:
-    """Judge a regression by its mean squared error."""
-    return -float(np.average((models.decision(X)[0] - y) ** 2, weights=sample_weight))
 
 
 def cv_results(scores: Array, ks: Array, Cs: Array) -> dict[str, Any]:

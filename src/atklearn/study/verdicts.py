@@ -4,8 +4,8 @@ The luck of the rows gives a difference the standard deviation s, from drawing t
 (:mod:`atklearn.study.pooling`). Other training parts would have given other models, and those of a cross-validation
 overlap; so s is widened, by sqrt(K (1 / J + 1 / (K - 1))) for J splits in repeats of K folds. That is the correction of
 Nadeau and Bengio (2003) for the mean over splits, of which the correlated Bayesian t-test of Corani and Benavoli (2015)
-makes the posterior distribution: Student's t with J - 1 degrees of freedom. Differences within a margin do not matter: a
-region of practical equivalence (Benavoli, Corani, Demsar, Zaffalon, JMLR 2017).
+makes the posterior distribution: Student's t with J - 1 degrees of freedom. Differences within a margin do not matter,
+a region of practical equivalence (Benavoli, Corani, Demsar, Zaffalon, JMLR 2017).
 """
 
 from __future__ import annotations

@@ -107,7 +107,7 @@ class SGD:
     >>> from atklearn.datasets import make_toy
     >>> X, y = make_toy(4, random_state=0)
     >>> authors = SGD(eta0=1e-3 * 100, shuffle=False, average="all")
-    >>> model = ATkClassifier(k=0.5, solver=authors, penalize_intercept=True, tol=0.05, max_iter=1000).fit(X, y)
+    >>> model = ATkClassifier(k=0.5, C=100, solver=authors, penalize_intercept=True, tol=0.05, max_iter=1000).fit(X, y)
     >>> bool(model.dual_gap_ <= 0.05 * model.objective_)
     True
     """

@@ -1,0 +1,157 @@
+"""Samples as a distribution: what is chosen on it depends on neither their order nor how repetition is written down.
+
+A sample of weight 2 is the sample twice. A splitter of rows does not know: it sends the one row to one fold and the two
+rows to two. Here equal samples are first made one, with the mass of all; they are put in an order that is drawn from
+their values; and it is mass that is cut into folds, so that a sample on a cut lies on both of its sides, in part.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from atklearn.losses.individual import Array
+from atklearn.selection.folds import Split
+
+__all__ = ["Distribution"]
+
+Marks = npt.NDArray[np.uint64]
+
+# Entries that are looked at at a time.
+_BLOCK = 1_000_000
+# A part of a sample that is smaller, relative to it, is rounding.
+_NO_PART = 1e-9
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """Distinct samples and their mass, in an order drawn from their values.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (n_distinct,)
+        Where each of them stands first.
+    mass : ndarray of shape (n_distinct,)
+        Of all rows that are equal to it.
+    codes : ndarray of shape (n_distinct,)
+        Its class as 0, 1, ...; 0 for all of a regression.
+    marks : ndarray of shape (n_distinct,)
+        A number drawn from its values.
+
+    Examples
+    --------
+    >>> X, y = np.array([[3.0], [1.0], [3.0], [2.0]]), np.zeros(4)
+    >>> repeated = Distribution.of(X, y, np.ones(4))
+    >>> weighted = Distribution.of(X[1:], y[1:], np.array([1.0, 2.0, 1.0]))
+    >>> bool((X[repeated.rows] == X[1:][weighted.rows]).all() and (repeated.mass == weighted.mass).all())
+    True
+    """
+
+    rows: npt.NDArray[np.intp]
+    mass: Array
+    codes: npt.NDArray[np.intp]
+    marks: Marks
+
+    @classmethod
+    def of(cls, X: Any, y: npt.NDArray[Any], mass: Array, *, classification: bool = False) -> Distribution:
+        """Return the distribution of samples; those without mass have no part in it.
+
+        Parameters
+        ----------
+        X : ndarray or CSR of shape (n_samples, n_features)
+        y : ndarray of shape (n_samples,)
+            Labels of any kind, or numbers.
+        mass : ndarray of shape (n_samples,)
+        classification : bool
+        """
+        kept = np.flatnonzero(mass > 0.0)
+        if kept.size < mass.size:
+            X, y, mass = X[kept], y[kept], mass[kept]
+        codes = np.unique(y, return_inverse=True)[1] if classification else np.zeros(y.size, dtype=np.intp)
+        target = codes if classification else y
+        marks, first, which = np.unique(
+            _marks(X, np.asarray(target, np.float64)), return_index=True, return_inverse=True
+        )
+        together = np.asarray(np.bincount(which, weights=mass), dtype=np.float64)
+        return cls(kept[first], together, codes[first], marks)
+
+    @property
+    def rarest(self) -> int:
+        """How many distinct samples the class has that has fewest."""
+        return int(np.bincount(self.codes).min())
+
+    def thinned(self, at_most: int) -> Distribution:
+        """Return about that many of the samples at most, as many of each class as there are, up to an equal number.
+
+        The classes keep their shares of the mass, and the samples their mean mass.
+        """
+        if self.rows.size <= at_most:
+            return self
+        each = max(at_most // (int(self.codes.max()) + 1), 1)
+        kept = np.sort(np.concatenate([np.flatnonzero(self.codes == code)[:each] for code in np.unique(self.codes)]))
+        codes, mass = self.codes[kept], self.mass[kept]
+        share = np.bincount(self.codes, weights=self.mass) / np.bincount(codes, weights=mass)
+        return Distribution(
+            self.rows[kept], mass * share[codes] * (kept.size / self.rows.size), codes, self.marks[kept]
+        )
+
+    def cut(self, n_folds: int, seed: int) -> tuple[npt.NDArray[np.intp], Array, list[Split]]:
+        """Cut the mass of every class into equal parts, in an order drawn from the values and the seed.
+
+        Returns
+        -------
+        rows : ndarray of shape (n_pieces,)
+            Whose piece it is, as a place in the data; more than one where a sample lies on a cut.
+        mass : ndarray of shape (n_pieces,)
+        splits : list of tuples of ndarrays
+            Which pieces to fit and which to judge on, a tuple per fold.
+
+        Examples
+        --------
+        >>> X = np.arange(5.0)[:, None]
+        >>> rows, mass, splits = Distribution.of(X, X[:, 0], np.ones(5)).cut(2, seed=0)
+        >>> np.sort(mass), [float(mass[judged].sum()) for _, judged in splits]
+        (array([0.5, 0.5, 1. , 1. , 1. , 1. ]), [2.5, 2.5])
+        """
+        order = np.argsort(_mixed(self.marks + np.uint64(seed)))
+        parts = np.empty((order.size, n_folds))
+        for code in np.unique(self.codes):
+            own = order[self.codes[order] == code]
+            ends = self.mass[own].cumsum()
+            whole = ends[-1] / n_folds
+            cuts = whole * np.arange(n_folds)
+            reached = np.clip(ends[:, None] - cuts, 0.0, whole)
+            parts[own] = np.diff(reached, axis=0, prepend=0.0)
+        places, fold = np.nonzero(parts > _NO_PART * self.mass[:, None])
+        splits = [(np.flatnonzero(fold != each), np.flatnonzero(fold == each)) for each in range(n_folds)]
+        return self.rows[places], parts[places, fold], splits
+
+
+def _marks(X: Any, target: Array) -> Marks:
+    """Return a number for every sample, the same for equal ones and as good as random for others."""
+    rng = np.random.default_rng(0)
+    factors = rng.integers(1, 2**63, X.shape[1] + 1, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
+    marks = _mixed_bits(target) * factors[-1]
+    if sp.issparse(X):
+        marks += sp.csr_array((_mixed_bits(X.data), X.indices, X.indptr), X.shape) @ factors[:-1]
+    else:
+        step = max(_BLOCK // X.shape[1], 1)
+        for start in range(0, len(X), step):
+            marks[start : start + step] += _mixed_bits(X[start : start + step]) @ factors[:-1]
+    return _mixed(marks)
+
+
+def _mixed_bits(values: npt.NDArray[Any]) -> Marks:
+    """Return the bits of numbers, mixed; zero for zero, be it stored or not."""
+    return _mixed((np.asarray(values, dtype=np.float64) + 0.0).view(np.uint64))
+
+
+def _mixed(bits: Marks) -> Marks:
+    """Return numbers in which every bit depends on every bit of these: the last steps of SplitMix64."""
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return bits ^ (bits >> np.uint64(31))

@@ -1,0 +1,95 @@
+"""The defaults are safe: nowhere clearly behind what people would use instead. More sets: ./run bench defaults."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.datasets import (
+    load_breast_cancer,
+    load_diabetes,
+    load_iris,
+    load_wine,
+    make_classification,
+    make_regression,
+)
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import KFold, StratifiedKFold, cross_val_score
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler, scale
+
+from atklearn import ATkClassifier, ATkRegressor
+
+CLASSES = {
+    "breast_cancer": partial(load_breast_cancer, return_X_y=True),
+    "rare": partial(make_classification, 2000, 20, weights=[0.95], flip_y=0.02, random_state=1),
+    "noisy": partial(make_classification, 500, 10, flip_y=0.6, random_state=4),
+}
+MANY_CLASSES = {
+    "iris": partial(load_iris, return_X_y=True),
+    "wine": partial(load_wine, return_X_y=True),
+    "three": partial(make_classification, 1000, 20, n_classes=3, n_informative=5, random_state=2),
+}
+NUMBERS = {
+    "diabetes": partial(load_diabetes, return_X_y=True),
+    "plain": partial(make_regression, 500, 20, noise=20.0, random_state=0),
+    "wide": partial(make_regression, 100, 50, noise=20.0, random_state=1),
+}
+
+
+def mean_score(model, X, y, scoring, splitter):
+    folds = splitter(5, shuffle=True, random_state=0)
+    return cross_val_score(make_pipeline(StandardScaler(), model), X, y, scoring=scoring, cv=folds).mean()
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_of_two_classes_it_is_at_most_a_point_behind_logistic_regression(name):
+    ours, theirs = (
+        mean_score(model, *CLASSES[name](), "balanced_accuracy", StratifiedKFold)
+        for model in (ATkClassifier(), LogisticRegression())
+    )
+    assert ours >= theirs - 0.01
+
+
+@pytest.mark.parametrize("name", MANY_CLASSES)
+def test_with_more_classes_it_is_at_most_a_point_behind_one_versus_rest(name):
+    """The multinomial model of scikit-learn can be further ahead, as on Iris: that is not the default's doing."""
+    ours, theirs = (
+        mean_score(model, *MANY_CLASSES[name](), "balanced_accuracy", StratifiedKFold)
+        for model in (ATkClassifier(), OneVsRestClassifier(LogisticRegression()))
+    )
+    assert ours >= theirs - 0.01
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_a_regressor_is_at_most_a_hundredth_behind_ridge(name):
+    ours, theirs = (
+        mean_score(model, *NUMBERS[name](), "neg_root_mean_squared_error", KFold) for model in (ATkRegressor(), Ridge())
+    )
+    assert -ours <= -1.01 * theirs
+
+
+@pytest.mark.parametrize("class_weight", [None, {0: 1.0, 1: 3.0}])
+def test_the_default_penalty_of_the_average_is_that_of_logistic_regression(class_weight):
+    X, y = load_breast_cancer(return_X_y=True)
+    weight = np.random.default_rng(0).integers(0, 3, y.size).astype(float)
+    ours = ATkClassifier(k=1.0, class_weight=class_weight, tol=1e-10).fit(scale(X), y, weight)
+    theirs = LogisticRegression(class_weight=class_weight, tol=1e-9, max_iter=10_000).fit(scale(X), y, weight)
+    assert_allclose(ours.coef_, theirs.coef_, atol=1e-4)
+    assert_allclose(ours.C_, (weight * (1.0 if class_weight is None else np.take([1.0, 3.0], y))).sum())
+
+
+def test_the_default_penalty_of_the_average_is_that_of_ridge():
+    X, y = load_diabetes(return_X_y=True)
+    weight = np.random.default_rng(0).random(y.size)
+    ours = ATkRegressor(k=1.0, tol=1e-12).fit(scale(X), y, weight)
+    assert_allclose(ours.coef_, Ridge().fit(scale(X), y, weight).coef_, rtol=1e-6)
+    assert_allclose(ours.C_, weight.sum() / 2)
+
+
+def test_a_C_that_is_given_is_taken():
+    X, y = load_diabetes(return_X_y=True)
+    assert ATkRegressor(k=1.0, C=7).fit(scale(X), y).C_ == 7.0
