@@ -25,8 +25,11 @@ from joblib import cpu_count
 from sklearn.preprocessing import StandardScaler
 
 from atklearn import CollapseWarning, atk_path
+from atklearn.losses.individual import resolve_individual_loss
 from atklearn.measures import MEASURES, Answers
+from atklearn.problems.posing import Posing
 from atklearn.selection.choosing import default_Cs, default_ks
+from atklearn.solvers.exact.collapse import collapse_share
 from atklearn.study.comparison import run_comparison
 from atklearn.study.methods import AVERAGE_ONLY, CLASS_WEIGHTS, COMPARED_LOSSES
 from atklearn.study.outcome import Outcome, Question
@@ -88,7 +91,7 @@ def late_rows(seed: int) -> Made:
     """Draw a linear model in which a part of the rows, that no feature tells, is off to one side."""
     rng = np.random.default_rng([3, seed])
     n, d, kind = int(rng.integers(300, 1001)), int(rng.integers(2, 16)), int(rng.integers(3))
-    w, share, shift = rng.standard_normal(d), rng.uniform(0.05, 0.25), rng.uniform(1.5, 4.0)
+    w, share, shift = rng.standard_normal(d), rng.uniform(0.05, 0.25), rng.uniform(2.0, 8.0)
 
     def draw(m: int) -> tuple[np.ndarray, np.ndarray]:
         X = rng.standard_normal((m, d))
@@ -102,7 +105,7 @@ def other_slope(seed: int) -> Made:
     rng = np.random.default_rng([4, seed])
     n, d = int(rng.integers(300, 1001)), int(rng.integers(2, 10))
     w, other = rng.standard_normal((2, d))
-    share, level = rng.uniform(0.1, 0.35), rng.uniform(0.2, 0.6)
+    share, level = rng.uniform(0.05, 0.3), rng.uniform(0.1, 0.5)
 
     def draw(m: int) -> tuple[np.ndarray, np.ndarray]:
         X = rng.standard_normal((m, d))
@@ -143,7 +146,9 @@ def true_gain(task: str, measure: str, train: tuple, fresh: tuple) -> tuple[floa
     average, atk = [], []
     for loss in COMPARED_LOSSES[task]:
         for weight in CLASS_WEIGHTS.values() if task == "classification" else (None,):
-            ks = [1.0] if loss in AVERAGE_ONLY else default_ks(8, 0.05 if task == "classification" else None)
+            posing = Posing(resolve_individual_loss(loss, task), "free", weight, "The truth")
+            bound = collapse_share(posing.on(X, target).problems) if task == "classification" else None
+            ks = [1.0] if loss in AVERAGE_ONLY else default_ks(8, bound)
             path = atk_path(X, target, ks=list(ks), Cs=default_Cs(6), loss=loss, class_weight=weight)
             decisions = centre + spread * path.decision(X_new)
             values = MEASURES[measure].evaluate(Answers.from_decisions(decisions, y_new, path.classes))
