@@ -1,4 +1,4 @@
-"""Does `atklearn compare` find the gain where it is, and none where there is none?
+"""Whether `atklearn compare` finds the gain where it is, and none where there is none.
 
 40 null sets have no sub-populations: a linear model with symmetric noise, or logistic classes. 20 sets have a gain in
 truth, that is on 20,000 fresh rows, the best AT_k against the best average (both with the best loss, class weights and

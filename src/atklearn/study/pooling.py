@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
 
 from atklearn.losses.individual import Array
 from atklearn.measures import MEASURES, Answers
@@ -25,6 +24,8 @@ __all__ = ["Pair", "Rows"]
 # How many times the rows are drawn: fewer of many, which also bounds the memory.
 _MOST_DRAWS, _LEAST_DRAWS = 1000, 200
 _NUMBERS_AT_ONCE = 4_000_000
+Part: TypeAlias = tuple[Answers, npt.NDArray[np.intp]]
+"""Answers, one line per repeat, and the rows they are about."""
 _PROBABILITY_MEASURES = frozenset({"log_loss", "brier"})
 _RANK_MEASURES = frozenset({"roc_auc", "average_precision"})
 
@@ -87,30 +88,37 @@ class Rows:
         """
         one = self._answers(measure, average)
         if all(a is b for a, b in zip(average, atk, strict=True)):
-            value = float(MEASURES[measure].evaluate(one).mean())
+            value = self._value(measure, one)
             return Pair(value, value, 0.0)
         other = self._answers(measure, atk)
-        values = [float(MEASURES[measure].evaluate(side).mean()) for side in (one, other)]
         differences = self._drawn(measure, other) - self._drawn(measure, one)
-        return Pair(values[0], values[1], float(differences.std(ddof=1)))
+        return Pair(self._value(measure, one), self._value(measure, other), float(differences.std(ddof=1)))
 
-    def _drawn(self, measure: str, answers: Answers) -> Array:
+    def _value(self, measure: str, parts: Sequence[Part]) -> float:
+        return float(np.mean([MEASURES[measure].evaluate(answers).mean() for answers, _ in parts]))
+
+    def _drawn(self, measure: str, parts: Sequence[Part]) -> Array:
         """Return a measure, averaged over the repeats, for every draw of the rows; shape (n_draws,)."""
-        size = max(1, _NUMBERS_AT_ONCE // answers.predictions.size)
-        parts = []
-        for first in range(0, len(self.draws), size):
-            drawn = replace(answers, sample_weight=self.draws[first : first + size, None, :])
-            parts.append(MEASURES[measure].evaluate(drawn).mean(axis=-1))
-        return np.concatenate(parts)
+        total = np.zeros(len(self.draws))
+        for answers, rows in parts:
+            size = max(1, _NUMBERS_AT_ONCE // answers.predictions.size)
+            for first in range(0, len(self.draws), size):
+                drawn = replace(answers, sample_weight=self.draws[first : first + size, None, rows])
+                total[first : first + size] += MEASURES[measure].evaluate(drawn).mean(axis=-1)
+        return total / len(parts)
 
-    def _answers(self, measure: str, choices: Sequence[Choice]) -> Answers:
-        """Return what a side said about all rows, one line per repeat."""
+    def _answers(self, measure: str, choices: Sequence[Choice]) -> list[Part]:
+        """Return what a side said: a line per repeat about all rows, or every split by itself for an order of rows."""
+        if measure in _RANK_MEASURES:  # decision values of one fit cannot be compared with those of another
+            return [self._part(measure, choice.said[None], choice.rows) for choice in choices]
         shape = (len(choices) // self.n_folds, *choices[0].said.shape[:-1], self.y.size)
-        decisions = np.full(shape, np.nan)
+        decisions = np.empty(shape)
         for place, choice in enumerate(choices):
-            said = choice.said
-            if measure in _RANK_MEASURES:  # fits of different splits have different scales
-                said = stats.rankdata(said, axis=-1) / said.shape[-1]
-            decisions[place // self.n_folds][..., choice.rows] = said
+            decisions[place // self.n_folds][..., choice.rows] = choice.said
+        return [self._part(measure, decisions, np.arange(self.y.size))]
+
+    def _part(self, measure: str, decisions: Array, rows: npt.NDArray[np.intp]) -> Part:
         loss = "log_loss" if measure in _PROBABILITY_MEASURES else None
-        return Answers.from_decisions(decisions, self.y, self.classes, loss=loss, groups=self.groups, tail=self.tail)
+        groups = None if self.groups is None else self.groups[rows]
+        known = {"loss": loss, "groups": groups, "tail": self.tail}
+        return Answers.from_decisions(decisions, self.y[rows], self.classes, **known), rows

@@ -15,7 +15,7 @@ and perhaps the beginning of one, which is cut off on resuming.
 ``curve``             a line of a figure: ``figure``, ``name``, ``x``, ``y``, the certificate of its fits, ...
 ``map``               decision values of a cell mapped to suit a measure: ``dataset``, ``loss``, ``weights``, ``split``,
                       ``aggregate``, ``measure``, ``k``, ``C``, ``map`` (slope, shift), ``validation``
-``said``              decision values of the rows of a test part: ``dataset``, ``loss``, ``weights``, ``split``, ``rows``
+``said``              decision values of a test part: ``dataset``, ``loss``, ``weights``, ``split``, ``rows``
                       (places in the ``truth`` of the data), ``cells`` (each ``k``, ``C``, ``decisions``)
 ``answer``            what was asked: ``score``, ``margin``, and of how many splits; as all that follows, it has the
                       name of its task as ``question``

@@ -173,7 +173,8 @@ class SplitGrids:
             fold_gaps.append(reached)
         n_folds = len(on_folds) // getattr(splitter, "n_repeats", 1)
         measured = [evaluate_measures(answers) for answers in on_folds]
-        validation = {name: np.stack([fold[name] for fold in measured]) for name in measured[0]}
+        # as they are written, since whoever reads them has to choose the same cells
+        validation = {name: _as_written(np.stack([fold[name] for fold in measured])) for name in measured[0]}
         on_test, gaps = (None, None) if split is None else self._fit(posing, taken, y, (train, test), ks, Cs)
         tested = {} if on_test is None else evaluate_measures(on_test)
         groups = {} if on_test is None else evaluate_by_group(on_test)
@@ -187,7 +188,7 @@ class SplitGrids:
                 C=float(Cs[j]),
                 tol=self.settings.tol,
                 gaps=None if gaps is None else gaps[i, j],
-                validation={name: [short(value) for value in values[:, i, j]] for name, values in validation.items()},
+                validation={name: values[:, i, j].tolist() for name, values in validation.items()},
                 test={name: short(values[i, j]) for name, values in tested.items()},
                 n_folds=n_folds,
                 fold_gaps=[reached[i, j] for reached in fold_gaps],
@@ -208,7 +209,7 @@ class SplitGrids:
                 {
                     "k": amounts[i],
                     "C": float(Cs[j]),
-                    "decisions": _shortened(self._decisions(on_test, (i, j))[:, judged]),
+                    "decisions": _as_written(self._decisions(on_test, (i, j))[:, judged]).tolist(),
                 }
                 for i, j in sorted({cell for _, _, cell in chosen})
             ]
@@ -348,5 +349,6 @@ class SplitGrids:
         return answers, relative_gaps(path.dual_gaps, path.objectives)
 
 
-def _shortened(values: Array) -> list[list[float]]:
-    return [[short(value) for value in line] for line in values]
+def _as_written(values: Array) -> Array:
+    """Return numbers to the digits of a results file."""
+    return np.array([short(value) for value in values.ravel()]).reshape(values.shape)
