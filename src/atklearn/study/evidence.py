@@ -4,7 +4,7 @@ A *method* is an aggregate loss (maximum, average, AT_k) with an individual loss
 C, and for AT_k its k, are chosen by validation within the training part alone, and by the very measure they are judged
 by; what counts is the test part. The comparison is between the best average and the best AT_k, whose individual loss
 and class weights are chosen in the same way. AT_k includes the average and keeps it, the same fit, unless a smaller k
-is better by more than the standard error: see :func:`choose`.
+is better by more than half a standard error: see :func:`choose` and docs/decisions/0016.
 
 In the *contest* both sides may also map their decision values, fitted to the measure: a tuned threshold, or a f + b.
 """
@@ -38,6 +38,8 @@ __all__ = [
 ]
 
 _NOTHING = np.empty((1, 0))
+# By how many standard errors a smaller k has to lead, and a larger k may be behind the best: see docs/decisions/0016.
+_ERRORS = 0.5
 
 
 @dataclass(frozen=True)
@@ -191,18 +193,18 @@ def best_of_all(scores: Array) -> tuple[int, int]:
 
 
 def best_below_all(scores: Array, below_all: slice, fold_to_rest: float) -> tuple[int, int] | None:
-    """Return the cell of AT_k with k < n: the largest k within one standard error of the best; None without such k."""
+    """Return the cell of AT_k with k < n: the largest within half a standard error of the best; None without such k."""
     inner = scores[:, below_all]
     if inner.shape[1] == 0:
         return None
-    i, j = choose_within_error(inner, fold_to_rest)
+    i, j = choose_within_error(inner, fold_to_rest, _ERRORS)
     return below_all.start + i, j
 
 
 def leads(one: Choice, other: Choice) -> bool:
-    """Return whether a choice is better than another in validation by more than the standard error."""
+    """Return whether a choice is better than another in validation by more than half a standard error."""
     lead = one.scores - other.scores
-    return bool(lead.mean() > corrected_standard_error(lead, one.fold_to_rest))
+    return bool(lead.mean() > _ERRORS * corrected_standard_error(lead, one.fold_to_rest))
 
 
 def choose(
@@ -223,7 +225,7 @@ def choose(
     average : Choice
         The best in validation.
     atk : Choice
-        The best with k < n if it leads the average by more than the standard error, else the average itself.
+        The best with k < n if it leads the average by more than half a standard error, else the average itself.
     below_all : Choice or None
         The best with k < n, whether it leads or not; None if no grid has any.
     """

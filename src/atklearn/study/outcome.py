@@ -219,14 +219,14 @@ class Outcome:
             return f"AT_k was better than the plain average, but with {_MAPS[self.task]} the average was better still"
         if answer == "helps":
             return (
-                f"AT_k was better on the test parts; this is the largest k within one standard error of the best in "
-                f"cross-validation on all rows, by {title}"
+                f"AT_k was better on the test parts; this is the largest k within half a standard error of the best "
+                f"in cross-validation on all rows, by {title}"
             )
         if answer == "undecided":
             lean = (
-                f"in cross-validation on all rows it leads the average by more than a standard error of {title}"
+                f"in cross-validation on all rows it leads the average by more than half a standard error of {title}"
                 if pick.share < 1.0
-                else f"in cross-validation on all rows no smaller k leads by more than a standard error of {title}"
+                else f"in cross-validation on all rows no smaller k leads by more than half a standard error of {title}"
             )
             return f"undecided on the test parts, so this is a lean and no more: {lean}"
         seen = "worse" if answer == "hurts" else "no better by an amount that matters"
