@@ -22,7 +22,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.text import Text
 
-from atklearn.measures.catalogue import DEFAULT_MEASURES, selectable_measures
+from atklearn.measures.answers import TAIL_SHARE
+from atklearn.measures.catalogue import DEFAULT_MEASURES, names_of_measures
 
 if TYPE_CHECKING:
     from atklearn.report.content import Page
@@ -61,11 +62,11 @@ class TaskName(StrEnum):
 
 
 class Score(StrEnum):
-    """What chooses k and C, and what the verdict is about: the measures that may."""
+    """What counts: any measure."""
 
     _ignore_ = "Score measure"
     Score = vars()
-    for measure in selectable_measures():
+    for measure in names_of_measures():
         Score[measure] = measure
 
 
@@ -104,11 +105,19 @@ def compare(
     score: Annotated[
         Score | None, typer.Option(help="What counts.", show_default=" or ".join(DEFAULT_MEASURES.values()))
     ] = None,
-    loss: Annotated[
-        list[str] | None, typer.Option(help="Individual loss; may be repeated.", show_default="two that fit the task")
+    tail: Annotated[float, typer.Option(help="Part of the rows that is the tail of the errors.")] = TAIL_SHARE,
+    margin: Annotated[
+        float | None, typer.Option(help="Part of a measure's scale that does not matter.", show_default="0.01")
     ] = None,
-    splits: Annotated[int | None, typer.Option(min=2, help="Test splits.", show_default="10, quick: 5")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="A first look: one loss, coarse grids, 50,000 rows.")] = False,
+    loss: Annotated[
+        list[str] | None, typer.Option(help="Individual loss; may be repeated.", show_default="all that fit the task")
+    ] = None,
+    repeats: Annotated[
+        int | None, typer.Option(min=1, help="Of ten folds; more extend a run.", show_default="5, 2 or 1, by rows")
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A first look: one repeat, coarse grids, 50,000 rows.")
+    ] = False,
     seed: Annotated[int, typer.Option(min=0, help="Of the random splits.")] = 0,
     model: Annotated[Path | None, typer.Option(help="Save the recommended model here, as .skops.")] = None,
     out: Out = None,
@@ -117,14 +126,16 @@ def compare(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Compare maximum, average and AT_k on a table: a verdict, a recommended k, the hardest rows, a report."""
+    """Compare maximum, average and AT_k on a table: an answer for every measure, a recommended model, a report."""
     with failing_in_one_sentence():
         from atklearn.report.comparison_findings import comparison_summary
         from atklearn.report.comparison_page import comparison_page
-        from atklearn.study.comparison import Settings, run_comparison
+        from atklearn.study.comparison import run_comparison
         from atklearn.study.last_fit import fit_recommended
+        from atklearn.study.outcome import Question
         from atklearn.study.results import read_results
         from atklearn.study.saving import save_model
+        from atklearn.study.split_grids import Settings
         from atklearn.study.tabular import monk_table, read_table
 
         if model is not None and not model.absolute().parent.is_dir():
@@ -135,28 +146,29 @@ def compare(
             table = monk_table()
         else:
             table = read_table(data, target, task=task.value if task else None, group=group, drop=drop or ())
-        changes: dict[str, Any] = {"random_state": seed}
-        if score is not None:
-            changes["score"] = score.value
+        changes: dict[str, Any] = {"random_state": seed, "tail": tail}
         if loss:
             changes["losses"] = tuple(dict.fromkeys(loss))
-        if splits is not None:
-            changes["n_splits"] = splits
-        settings = Settings.for_task(table.task, quick=quick, **changes)
+        if repeats is not None:
+            changes["repeats"] = repeats
+        settings = Settings.for_task(table.task, len(table.target), quick=quick, **changes)
+        question = Question.about(
+            table.task, has_groups=table.groups is not None, score=score.value if score else None, margin=margin
+        )
         if len(table.target) > MANY_ROWS and not quick:
             complain(f"{len(table.target)} rows take long; --quick is a first look on a part of them.")
         name = "-".join(filter(None, ["compare", slug(table.name), slug(target or ""), "quick" if quick else ""]))
         results = results_file(out or Path("atklearn-out", name), fresh)
         with progress(f"Comparing on {table.name}", silent=quiet or as_json) as (on_start, on_task):
-            recommendation = run_comparison(
-                table, settings, results, n_jobs=jobs or cpu_count(), on_start=on_start, on_task=on_task
+            asked, recommendation = run_comparison(
+                table, settings, question, results, n_jobs=jobs or cpu_count(), on_start=on_start, on_task=on_task
             )
         if model is not None:
             save_model(fit_recommended(table, recommendation), model)
-        page = comparison_page(read_results(results))
+        page = comparison_page(read_results(results), asked)
         publish(page, results.parent)
         if as_json:
-            print_json({**comparison_summary(read_results(results)), "report": str(results.with_name(REPORT))})
+            print_json({**comparison_summary(read_results(results), asked), "report": str(results.with_name(REPORT))})
         else:
             show(page, results.parent, quiet)
 

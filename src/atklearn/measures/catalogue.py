@@ -210,9 +210,9 @@ MEASURES: dict[str, Measure] = {
         Measure(
             "log_loss", "log loss", _CLASSES,
             lambda answers: answers.mean(-np.log(np.maximum(answers.probability_of_truth, _SMALLEST_PROBABILITY))),
-            relative=True, applies=_has_probabilities,
+            relative=True, digits=3, applies=_has_probabilities,
         ),
-        Measure("brier", "Brier score", _CLASSES, _brier, relative=True, applies=_has_probabilities),
+        Measure("brier", "Brier score", _CLASSES, _brier, relative=True, digits=3, applies=_has_probabilities),
         Measure(
             "worst_group_error", "worst-group error", _CLASSES, _worst_group, percent=True, digits=1,
             applies=_has_groups,

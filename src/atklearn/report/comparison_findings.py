@@ -1,95 +1,174 @@
-"""What a comparison found, from the records of its results file."""
+"""What a comparison found, from the records of its results file: the answers, in words and as plain data."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
-
 from atklearn.measures import MEASURES
-from atklearn.report.wording import number, p_value
-from atklearn.study.evidence import Comparison, collect_grids, compare_methods, ratio_of_parts
-from atklearn.study.methods import ANY, Method
+from atklearn.report.wording import listed, number, sentence, span, units
+from atklearn.study.outcome import Outcome, Question
 from atklearn.study.results import Record
+from atklearn.study.verdicts import Verdict
 
-__all__ = ["Findings", "comparison_summary", "headline"]
+__all__ = ["Findings", "comparison_summary", "headline", "verdict_in_words", "would_settle"]
+
+_N_NAMED = 2  # of the measures that change most
 
 
 class Findings:
-    """The records of a comparison, sorted by kind, and what they say."""
+    """The records of a comparison, sorted by kind, and what they say.
 
-    def __init__(self, records: Iterable[Record]) -> None:
-        kinds: dict[str, list[Record]] = {}
-        for record in records:
-            kinds.setdefault(record["record"], []).append(record)
-        if "data" not in kinds or "model" not in kinds:
+    Parameters
+    ----------
+    records : iterable of Record
+        Of the results file.
+    question : str, default=None
+        Which of the questions that were asked of it; None is the last.
+    """
+
+    def __init__(self, records: Iterable[Record], question: str | None = None) -> None:
+        kept = list(records)
+        asked = [record for record in kept if record["record"] == "answer"]
+        if not asked:
             raise ValueError(
                 "The results file is expected to hold a finished comparison, but this one was interrupted."
             )
+        answer = next((record for record in asked if record["question"] == question), asked[-1])
+        kinds: dict[str, list[Record]] = {}
+        for record in kept:
+            if record.get("question", answer["question"]) == answer["question"]:
+                kinds.setdefault(record["record"], []).append(record)
         self.run, self.data, self.model = kinds["run"][0], kinds["data"][0], kinds["model"][0]
         self.cells = kinds["cell"]
         self.hard_rows, self.planes = kinds.get("hard_row", []), kinds.get("plane", [])
         self.points = kinds.get("point", [])
-        self.score: str = self.run["config"]["score"]
-        self.grids = collect_grids(self.cells, self.data["dataset"])
-        self.outcome: Comparison = compare_methods(self.grids, self.score, ratio_of_parts(self.data["shares"]))
+        self.score: str = answer["score"]
+        self.margin: float = answer["margin"]
+        self.repeats: int = answer["n_splits"] // self.data["n_folds"]
+        self.outcome = Outcome.from_records(kept, Question(self.score, self.margin), self.repeats)
 
     @property
-    def measures(self) -> list[str]:
-        """The measures on the test parts, the one that counts first."""
-        found = next(iter(self.outcome.choices.values()))[0].test
-        return [self.score, *(name for name in found if name != self.score)]
+    def verdict(self) -> Verdict:
+        """About the measure that counts."""
+        return self.outcome.verdicts[self.score]
+
+    @property
+    def most_changed(self) -> list[Verdict]:
+        """The other measures on which AT_k helps or hurts, those that change most first."""
+        others = [verdict for name, verdict in self.outcome.verdicts.items() if name != self.score]
+        changed = [verdict for verdict in others if verdict.answer in ("helps", "hurts")]
+        return sorted(changed, key=lambda verdict: -abs(verdict.relative))
 
 
-def comparison_summary(records: Iterable[Record]) -> dict[str, Any]:
-    """Return the answer as plain data, for programs."""
-    found = Findings(records)
+def verdict_in_words(found: Findings) -> str:
+    """Return the answer in a few words: about the measure that counts, and those that change most."""
+    title = MEASURES[found.score].title
+    words = {
+        "helps": f"AT_k helps on {title}",
+        "hurts": f"AT_k hurts on {title}",
+        "same": f"The same on {title}",
+        "undecided": f"Undecided on {title}",
+    }
+    parts = [words[found.verdict.answer]]
+    for answer in ("helps", "hurts"):
+        names = [MEASURES[v.measure].title for v in found.most_changed[:_N_NAMED] if v.answer == answer]
+        if names:
+            parts.append(f"AT_k {answer} on {listed(names)}")
+    return "; ".join(parts)
+
+
+def headline(found: Findings) -> str:
+    """Return the answer in a few sentences, each with its numbers."""
+    said = [_about(found, found.verdict), *(_about(found, verdict) for verdict in found.most_changed[:_N_NAMED])]
+    rest = [v for v in found.outcome.verdicts.values() if v is not found.verdict and v not in found.most_changed]
+    open_ones = [MEASURES[verdict.measure].title for verdict in rest if verdict.answer == "undecided"]
+    if not found.most_changed:
+        if open_ones:
+            said.append(f"Undecided, too: {listed(open_ones)}; all other measures are the same."
+                        if found.verdict.answer == "undecided" else
+                        f"Undecided: {listed(open_ones)}; all other measures are the same.")  # fmt: skip
+        else:
+            said.append("All other measures are the same.")
+    return " ".join(said)
+
+
+def _about(found: Findings, verdict: Verdict) -> str:
+    """Return what was found on one measure."""
+    name = verdict.measure
+    measure, unit = MEASURES[name], MEASURES[name].unit
+    kept = found.outcome.kept_average(name)
+    n_splits = len(found.outcome.splits)
+    values = f"{number(verdict.average, name)}{unit} with the average, {number(verdict.atk, name)}{unit} with AT_k"
+    if kept == n_splits:
+        return (
+            f"{sentence(measure.title)} {number(verdict.average, name)}{unit}: AT_k kept the average on all "
+            f"{n_splits} splits."
+        )
+    change = f" ({-100.0 * measure.sign * verdict.relative:+.1f} %)" if measure.relative else ""
+    interval = f"a difference of {span(verdict.low, verdict.high, name)}{units(name)}"
+    text = f"{sentence(measure.title)} {values}{change}, {interval}."
+    if verdict.answer == "undecided":
+        text += f" {would_settle(verdict)}"
+    return text
+
+
+def would_settle(verdict: Verdict) -> str:
+    """Say what a comparison could have seen, and what would settle what it leaves open."""
+    name, remedy = verdict.measure, verdict.remedy
+    seen = f"This run could have told a difference of {number(verdict.detectable, name)}{units(name)} from none"
+    if remedy is None:
+        return f"{seen}."
+    if remedy.repeats is not None:
+        return f"{seen}; if all stays as it is, --repeats {remedy.repeats} would settle it."
+    if remedy.rows is not None:
+        return f"{seen}; no number of repeats would settle it, about {remedy.rows} rows like these would."
+    return f"{seen}; not even a hundred times the rows would settle it, so near it is to the margin."
+
+
+def comparison_summary(records: Iterable[Record], question: str | None = None) -> dict[str, Any]:
+    """Return the answer as plain data, for programs; docs/compare.md describes it."""
+    found = Findings(records, question)
     outcome, model = found.outcome, found.model
     return {
         "dataset": found.data["dataset"],
         "task": found.data["task"],
         "score": found.score,
-        "verdict": outcome.verdict,
+        "margin": found.margin,
+        "n_rows": found.data["n_used"],
+        "n_folds": found.data["n_folds"],
+        "repeats": found.repeats,
+        "verdict": verdict_in_words(found),
         "headline": headline(found),
-        "difference": {
-            "mean": outcome.difference.mean, "standard_error": outcome.difference.error,
-            "p_value": outcome.difference.p_value,
+        "verdicts": {name: _plain(verdict) for name, verdict in outcome.verdicts.items()},
+        "with_maps": {
+            name: {"map": outcome.map_kind, **_plain(verdict)} for name, verdict in outcome.contests.items()
         },
-        "recommendation": {
-            name: model[name] for name in ("loss", "weights", "k", "share", "C", "reason")
-        },
+        "within_log_loss": {name: _plain(verdict) for name, verdict in outcome.within_log_loss.items()},
+        "recommendation": {name: model[name] for name in ("loss", "weights", "k", "share", "C", "map", "reason")},
         "methods": [
-            {
-                "aggregate": method.aggregate, "loss": method.loss, "weights": method.weights,
-                "k_shares": [choice.share for choice in choices],
-                **{
-                    measure: {
-                        "mean": float(np.mean([choice.test[measure] for choice in choices])),
-                        "standard_deviation": float(np.std([choice.test[measure] for choice in choices], ddof=1)),
-                    }
-                    for measure in found.measures
-                },
-            }
-            for method, choices in outcome.choices.items()
+            {"aggregate": method.aggregate, "loss": method.loss, "weights": method.weights,
+             "k_shares": [choice.share for choice in choices],
+             "values": {name: outcome.rows.measure(name, choices) for name in outcome.measures_of(choices)}}
+            for method, choices in outcome.methods().items()
         ],
         "hardest_rows": [row["row"] for row in found.hard_rows],
     }  # fmt: skip
 
 
-def headline(found: Findings) -> str:
-    """Return the answer in one sentence."""
-    outcome, score = found.outcome, found.score
-    average, ours = (
-        float(np.mean([choice.test[score] for choice in outcome.choices[Method(aggregate, ANY, ANY)]]))
-        for aggregate in ("average", "atk")
-    )
-    measure = MEASURES[score]
-    what, unit = measure.title, measure.unit
-    points = " percentage points" if measure.percent else ""
-    difference = number(outcome.difference.mean, score, signed=True)
-    return (
-        f"{what[0].upper()}{what[1:]} {number(ours, score)}{unit} with AT_k, {number(average, score)}{unit} with "
-        f"the average; difference {difference} ± {number(outcome.difference.error, score)}{points}, "
-        f"{p_value(outcome.difference.p_value)}."
-    )
+def _plain(verdict: Verdict) -> dict[str, Any]:
+    """Return a verdict as plain data."""
+    remedy = verdict.remedy
+    return {
+        "answer": verdict.answer,
+        "difference": verdict.difference.mean,
+        "low": verdict.low,
+        "high": verdict.high,
+        "average": verdict.average,
+        "atk": verdict.atk,
+        "k_share": verdict.k_share,
+        "margin": verdict.margin,
+        "level": verdict.level,
+        "probability_same": verdict.difference.within(verdict.margin),
+        "remedy": None if remedy is None else {"repeats": remedy.repeats, "rows": remedy.rows},
+    }

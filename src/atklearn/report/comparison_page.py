@@ -2,61 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
 from atklearn.measures import MEASURES
 from atklearn.measures.catalogue import GROUP_MEASURES
-from atklearn.report.comparison_findings import Findings, headline
-from atklearn.report.content import (
-    Block,
-    Cell,
-    Chart,
-    Explorer,
-    Line,
-    Page,
-    Plane,
-    Points,
-    Section,
-    Series,
-    Step,
-    Table,
-)
+from atklearn.report.comparison_charts import score_against_k, trade_off
+from atklearn.report.comparison_findings import Findings, headline, verdict_in_words
+from atklearn.report.content import Block, Cell, Page, Section, Table
 from atklearn.report.wording import (
     AGGREGATE_TITLES,
     LOSS_TITLES,
     WEIGHT_TITLES,
     certified,
-    mean_and_spread,
+    listed,
     number,
-    p_value,
     percent,
+    sentence,
+    span,
+    units,
 )
-from atklearn.study.evidence import SIGNIFICANCE, Comparison, Grid
-from atklearn.study.methods import AGGREGATES, ANY, Method, in_order
+from atklearn.study.evidence import Grid
+from atklearn.study.methods import AGGREGATES, AVERAGE_ONLY, Method, in_order
 from atklearn.study.results import Record
+from atklearn.study.verdicts import SIGNIFICANCE, Verdict
 
 __all__ = ["comparison_page"]
 
+_ANSWERS = {"helps": "helps", "hurts": "hurts", "same": "the same", "undecided": "undecided"}
 
-def comparison_page(records: Iterable[Record]) -> Page:
+
+def comparison_page(records: Iterable[Record], question: str | None = None) -> Page:
     """Return the report of a finished comparison.
 
     Parameters
     ----------
     records : iterable of Record
         Of its results file.
+    question : str, default=None
+        Which of the questions that were asked of it; None is the last.
     """
-    found = Findings(records)
+    found = Findings(records, question)
     sections = [
-        Section("answer", "The answer", [_recommendation(found), _verdict_table(found)]),
-        Section("measures", "All measures", [_measures_table(found), _differences_table(found), *_group_tables(found)]),
-        Section("curve", "The score against k", _curves(found)),
+        Section("answer", "The answer", [_recommendation(found), *_further_answers(found), _verdict_table(found)]),
+        Section("trade-off", "What k trades", [trade_off(found)]),
+        Section("instead", "What one would try instead", _instead(found)),
+        Section("methods", "All methods", [_methods_table(found), *_group_tables(found)]),
+        Section("curve", "The score against k", [score_against_k(found)]),
         Section("hard", "The hardest rows", _hard_rows(found)),
     ]
     title = f"Maximum, average and AT_k on {found.data['dataset']}"
-    return Page(title, headline(found), found.outcome.verdict, sections, _provenance(found))
+    return Page(title, verdict_in_words(found), headline(found), found.verdict.answer, sections, _provenance(found))
 
 
 def _recommendation(found: Findings) -> str:
@@ -67,14 +64,167 @@ def _recommendation(found: Findings) -> str:
         if model["share"] < 1.0
         else f"k = n, the average (all {found.data['n']} rows)"
     )
-    return f"Recommended: {what}, with {LOSS_TITLES[model['loss']]}{weights} and C = {model['C']:g}: {model['reason']}."
+    mapped = ""
+    if model["map"] is not None:
+        slope, shift = model["map"]
+        mapped = (
+            f", decisions at a threshold of {-shift:.4g}"
+            if found.data["task"] == "classification"
+            else f", predictions f mapped to {slope:.4g} f {shift:+.4g}"
+        )
+    return (
+        f"Recommended for {MEASURES[found.score].title}: {what}, with {LOSS_TITLES[model['loss']]}{weights} and "
+        f"C = {model['C']:g}{mapped}: {model['reason']}."
+    )
 
 
-def _ordered(outcome: Comparison) -> list[Method]:
-    """Return the methods, those of a loss together."""
-    return sorted(
-        outcome.choices,
-        key=lambda method: (in_order(method.loss), AGGREGATES.index(method.aggregate)),
+def _further_answers(found: Findings) -> list[Block]:
+    """Return what else there is to say: by other measures, against what one would try, within log loss."""
+    outcome, paragraphs = found.outcome, []
+    others = [MEASURES[verdict.measure] for verdict in found.most_changed if verdict.answer == "helps"]
+    if others:
+        paragraphs.append(
+            f"If {listed([measure.title for measure in others])} is what counts, ask for it: "
+            f"{listed([f'--score {measure.name}' for measure in others])} recommends a model from the same fits."
+        )
+    helped = [verdict.measure for verdict in found.most_changed if verdict.answer == "helps"]
+    for name in dict.fromkeys([found.score, *helped]):
+        if name in outcome.contests:
+            paragraphs.append(
+                f"{sentence(outcome.map_words)} is what one would try instead. With that allowed on both sides, "
+                f"{_outcome_of(outcome.contests[name])}"
+            )
+    if found.score in outcome.within_log_loss:
+        within = _outcome_of(outcome.within_log_loss[found.score])
+        paragraphs.append(f"Within log loss, for those who need probabilities, {within}")
+    return list(paragraphs)
+
+
+def _outcome_of(verdict: Verdict) -> str:
+    """Return a verdict as the end of a sentence."""
+    name, unit = verdict.measure, MEASURES[verdict.measure].unit
+    values = (
+        f"{MEASURES[name].title} is {number(verdict.average, name)}{unit} with the average and "
+        f"{number(verdict.atk, name)}{unit} with AT_k"
+    )
+    return f"{values}: {_ANSWERS[verdict.answer]} ({span(verdict.low, verdict.high, name)}{units(name)})."
+
+
+def _verdict_rows(verdicts: Mapping[str, Verdict]) -> list[list[Cell]]:
+    return [
+        [
+            Cell(MEASURES[name].heading),
+            Cell(number(verdict.average, name)),
+            Cell(number(verdict.atk, name)),
+            Cell(number(verdict.difference.mean, name, signed=True)),
+            Cell(span(verdict.low, verdict.high, name)),
+            Cell(_ANSWERS[verdict.answer]),
+            Cell(f"{verdict.k_share:.2g}"),
+        ]
+        for name, verdict in verdicts.items()
+    ]
+
+
+_VERDICT_COLUMNS = ["measure", "average", "AT_k", "change", "interval", "answer", "k/n"]
+
+
+def _verdict_table(found: Findings) -> Table:
+    data = found.data
+    notes = [MEASURES[name].note for name in found.outcome.verdicts if MEASURES[name].note]
+    tail = data["tail"]
+    return Table(
+        "verdicts",
+        "Every measure: the best average against the best AT_k",
+        _VERDICT_COLUMNS,
+        _verdict_rows(found.outcome.verdicts),
+        " ".join(
+            [
+                f"Loss, class weights, C and k are chosen within each training part by the measure of the line; AT_k "
+                f"keeps the average unless a smaller k leads by more than half a standard error. Values are of all "
+                f"{len(data['truth'])} rows, each predicted {_times(found.repeats)} by a fit that had not seen it. "
+                f"Intervals hold for all lines together at {percent(1.0 - SIGNIFICANCE)} (Holm). The same: the "
+                f"interval is within the margin, {percent(found.margin)} of the measure's own scale. Helps, hurts: it "
+                f"is without zero, and the difference is beyond the margin. k/n: the median of what AT_k chose.",
+                *notes,
+                *([f"Here the tail is {percent(tail)} of the rows."] if data["task"] == "regression" else []),
+            ]
+        ),
+    )
+
+
+def _times(n: int) -> str:
+    return "once" if n == 1 else "twice" if n == 2 else f"{n} times"
+
+
+def _instead(found: Findings) -> list[Block]:
+    """Return the same comparison with mapped decision values, and within log loss."""
+    outcome = found.outcome
+    blocks: list[Block] = []
+    if outcome.contests:
+        blocks.append(
+            Table(
+                "with-maps",
+                f"With {outcome.map_words} allowed on both sides",
+                _VERDICT_COLUMNS,
+                _verdict_rows(outcome.contests),
+                f"{sentence(outcome.map_words)} is fitted to the measure on validation rows of each training part, and "
+                "taken by either side where it validates better, with maps fitted to other folds. Class weights are "
+                "chosen in both tables. What AT_k gains above and not here, one gets from the average as well.",
+            )
+        )
+    if outcome.within_log_loss:
+        blocks.append(
+            Table(
+                "within-log-loss",
+                "Within log loss",
+                _VERDICT_COLUMNS,
+                _verdict_rows(outcome.within_log_loss),
+                "Other losses have no probabilities: who needs them compares the average and AT_k of log loss.",
+            )
+        )
+    return blocks or ["Nothing else applies to these data."]
+
+
+def _methods_table(found: Findings) -> Table:
+    outcome = found.outcome
+    methods = outcome.methods()
+    ordered = sorted(
+        methods, key=lambda method: (*in_order(method.loss, method.weights), AGGREGATES.index(method.aggregate))
+    )
+    values = {
+        method: {name: outcome.rows.measure(name, methods[method]) for name in outcome.measures_of(methods[method])}
+        for method in ordered
+    }
+    best = {
+        name: max(MEASURES[name].sign * of_method[name] for of_method in values.values() if name in of_method)
+        for name in outcome.measures
+    }
+    rows = [
+        [
+            Cell(_name(method)),
+            *(
+                Cell(
+                    number(of_method[name], name), "best" if MEASURES[name].sign * of_method[name] >= best[name] else ""
+                )
+                if name in of_method
+                else Cell("")
+                for name in outcome.measures
+            ),
+        ]
+        for method, of_method in values.items()
+    ]
+    average_only = [LOSS_TITLES[loss] for loss in sorted(AVERAGE_ONLY) if any(m.loss == loss for m in ordered)]
+    return Table(
+        "methods",
+        f"Each loss and kind of class weights by itself, k and C chosen by {MEASURES[found.score].title}",
+        ["method", *(MEASURES[name].heading for name in outcome.measures)],
+        rows,
+        " ".join(
+            [
+                "Of the same rows as above; columns beside the first say what that choice means for other measures.",
+                *(f"For the {loss}, k is a second name for C, so it has the average only." for loss in average_only),
+            ]
+        ),
     )
 
 
@@ -83,196 +233,23 @@ def _name(method: Method) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def _verdict_table(found: Findings) -> Table:
-    """Return the two methods the verdict is about, and what the difference costs or gains in other measures."""
-    outcome = found.outcome
-    average, ours = (outcome.choices[Method(aggregate, ANY, ANY)] for aggregate in ("average", "atk"))
-    measures = [measure for measure in found.measures if MEASURES[measure].across_losses]
-    rows = []
-    for name, choices in (("best average", average), ("best AT_k", ours)):
-        shares = [choice.share for choice in choices]
-        spread = f"{min(shares):.2g} to {max(shares):.2g}" if min(shares) < max(shares) else f"{min(shares):.2g}"
-        values = [mean_and_spread([choice.test[measure] for choice in choices], measure) for measure in measures]
-        rows.append([Cell(name), *(Cell(value) for value in values), Cell(spread)])
-    differences = [outcome.between(ours, average, measure) for measure in measures]
-    entries = [
-        f"{number(difference.mean, measure, signed=True)}±{number(difference.error, measure)}"
-        for difference, measure in zip(differences, measures, strict=True)
-    ]
-    rows.append([Cell("difference"), *(Cell(entry) for entry in entries), Cell("")])
-    return Table(
-        "verdict",
-        "What the verdict compares",
-        ["method", *(MEASURES[measure].heading for measure in measures), "k/n"],
-        rows,
-        f"Mean and standard deviation over the test parts; corrected standard error of the difference. Loss, class "
-        f"weights, C and k are chosen within each training part by {MEASURES[found.score].title}. AT_k "
-        f"includes the average (k = n) and keeps it unless a smaller k is clearly better: it took a k below n on "
-        f"{sum(choice.share < 1.0 for choice in ours)} of {len(ours)} splits. The test is the paired t-test, corrected "
-        f"for training parts that overlap (Nadeau and Bengio, 2003), at {percent(SIGNIFICANCE)}.",
-    )
-
-
-def _measures_table(found: Findings) -> Table:
-    outcome, rows = found.outcome, []
-    methods = [method for method in _ordered(outcome) if method.loss != ANY]
-    best = {
-        measure: max(
-            MEASURES[measure].sign * float(np.mean([choice.test[measure] for choice in outcome.choices[method]]))
-            for method in methods
-        )
-        for measure in found.measures
-    }
-    for method in methods:
-        choices = outcome.choices[method]
-        cells = []
-        for measure in found.measures:
-            values = [choice.test[measure] for choice in choices]
-            top = MEASURES[measure].sign * float(np.mean(values)) >= best[measure]
-            cells.append(
-                Cell(mean_and_spread(values, measure), "best" if top and MEASURES[measure].across_losses else "")
-            )
-        rows.append([Cell(_name(method)), *cells])
-    return Table(
-        "measures",
-        "Test parts: mean ± standard deviation over the splits",
-        ["method", *(MEASURES[measure].heading for measure in found.measures)],
-        rows,
-        " ".join(
-            [
-                f"k and C chosen by {MEASURES[found.score].title} within each training part.",
-                *(MEASURES[measure].note for measure in found.measures if MEASURES[measure].note),
-            ]
-        ),
-    )
-
-
-def _differences_table(found: Findings) -> Table:
-    rows = []
-    for method in _ordered(found.outcome):
-        if method.aggregate == "average" or method.loss == ANY:
-            continue
-        choices = found.outcome.choices[method]
-        difference = found.outcome.against_average(method)
-        shares = [choice.share for choice in choices]
-        error = number(difference.error, found.score) if np.isfinite(difference.error) else "?"
-        rows.append([
-            Cell(_name(method)),
-            Cell(f"{number(difference.mean, found.score, signed=True)}±{error}"),
-            Cell(p_value(difference.p_value).removeprefix("p ").removeprefix("= ")),
-            Cell(f"{np.median(shares):.2g}"),
-            Cell(f"{sum(share < 1.0 for share in shares)} of {len(shares)}"),
-        ])  # fmt: skip
-    return Table(
-        "differences",
-        f"Difference to the average with the same loss and weights: {MEASURES[found.score].heading}",
-        ["method", "difference", "p", "median k/n", "k < n"],
-        rows,
-        "Mean and corrected standard error over the splits; several comparisons, so a single small p is weak evidence.",
-    )
-
-
 def _group_tables(found: Findings) -> list[Block]:
     """Return the error of every group of rows, if groups were given."""
-    average, ours = (found.outcome.choices[Method(aggregate, ANY, ANY)] for aggregate in ("average", "atk"))
-    names = sorted({name for choice in ours for name in choice.groups})
-    if not names:
+    sides = found.outcome.sides(found.score)
+    average, ours = (found.outcome.rows.by_group(side) for side in sides)
+    if not average:
         return []
     measure = GROUP_MEASURES[found.data["task"]]
-    rows = []
-    for name in names:
-        cells = [
-            Cell(mean_and_spread([choice.groups[name] for choice in choices if name in choice.groups], measure))
-            for choices in (average, ours)
-        ]
-        rows.append([Cell(name), *cells])
-    worst = [
-        Cell(mean_and_spread([max(choice.groups.values()) for choice in choices], measure))
-        for choices in (average, ours)
-    ]
-    rows.append([Cell("worst on each split"), *worst])
+    rows = [[Cell(name), *(Cell(number(side[name], measure)) for side in (average, ours))] for name in average]
     return [
         Table(
             "groups",
             f"By {found.data['group']}: {MEASURES[measure].heading}",
             ["group", "best average", "best AT_k"],
             rows,
-            "Mean ± standard deviation over the test parts that have rows of the group.",
+            f"Of the choices by {MEASURES[found.score].title}.",
         )
     ]
-
-
-def _curves(found: Findings) -> list[Block]:
-    """Return the cross-validated score of all rows against k, with a slider; it moves the boundary of 2-D data."""
-    score, model = found.score, found.model
-    series, shown = [], None
-    for grid in found.grids[None]:
-        x, y, low, high = _curve(grid, score)
-        recommended = (grid.loss, grid.weights) == (model["loss"], model["weights"])
-        name = ", ".join(part for part in (LOSS_TITLES[grid.loss], WEIGHT_TITLES[grid.weights]) if part)
-        role = "atk" if recommended else "other"
-        band = (low, high) if recommended else ((), ())
-        series.append(Series(name, x, y, *band, role=role))
-        if recommended:
-            shown = grid, y
-    assert shown is not None
-    grid, values = shown
-    unit = MEASURES[score].unit
-    name = MEASURES[score].title
-    marks = [(float(grid.ks[-1]), "average")]
-    if model["share"] < 1.0:
-        marks.insert(0, (float(model["share"] * grid.ks[-1]), "recommended"))
-    chart = Chart(
-        "score-against-k",
-        f"{MEASURES[score].heading} against k",
-        "k, rows in the top",
-        MEASURES[score].heading,
-        series,
-        log_x=bool(grid.ks[-1] > 10.0 * grid.ks[1]),
-        marks=marks,
-        note="Cross-validation on all rows, at the best C of each k; the band is one standard error of the recommended "
-        "loss and weights. The recommendation is read off here; the verdict is not, but off the test parts.",
-    )
-    # the fits of the plane are those of the grid, in the same order; the first is the maximum
-    fits = sorted(found.points, key=lambda point: float(point["k"]))[1:] if found.planes else [None] * len(values)
-    steps = []
-    for k, share, value, fit in zip(grid.ks[1:], grid.shares[1:], values, fits, strict=True):
-        line = None
-        if fit is not None:
-            a, b = fit["coef"]
-            line = Line(f"k = {k:.0f}", a, b, fit["intercept"], role="atk")
-        label = f"k = {k:.0f} ({100 * share:.3g} % of the rows): {name} {value:.4g}{unit}"
-        steps.append(Step(float(k), label, line))
-    start = int(np.argmin(np.abs(grid.shares[1:] - model["share"])))
-    return [Explorer(chart, steps, start, _plane(found) if found.planes else None)]
-
-
-def _curve(grid: Grid, score: str) -> tuple[Sequence[float], Sequence[float], Sequence[float], Sequence[float]]:
-    """Return k, and mean and one standard error around it, at the best C of every k but the maximum's."""
-    factor = MEASURES[score].factor
-    folds = grid.validation[score][:, 1:]
-    best = (MEASURES[score].sign * folds.mean(axis=0)).argmax(axis=1)
-    at_best = factor * folds[:, np.arange(len(best)), best]
-    mean, error = at_best.mean(axis=0), at_best.std(axis=0, ddof=1) / np.sqrt(len(folds))
-    return [float(k) for k in grid.ks[1:]], mean.tolist(), (mean - error).tolist(), (mean + error).tolist()
-
-
-def _plane(found: Findings) -> Plane:
-    plane = found.planes[0]
-    labels = np.array(plane["label"])
-    x, y = np.array(plane["x"]), np.array(plane["y"])
-    points = [
-        Points(
-            str(label),
-            x[labels == label].tolist(),
-            y[labels == label].tolist(),
-            "positive" if label == plane["positive"] else "negative",
-        )
-        for label in np.unique(labels)
-    ]
-    first, second = plane["names"]
-    note = "Fits on all rows; move the slider to change k."
-    return Plane("boundary", "The boundary at the chosen k", first, second, points, note=note)
 
 
 def _hard_rows(found: Findings) -> list[Block]:
@@ -312,11 +289,13 @@ def _provenance(found: Findings) -> list[tuple[str, str]]:
         ("Data", f"{data['dataset']}: {data['n']} rows, {data['d']} columns, target {data['target']}, {data['task']}"),
         *([("Classes", ", ".join(classes))] if classes else []),
         *([("Rows compared on", f"{data['n_used']}, drawn at random")] if data["n_used"] < data["n"] else []),
+        *([("Rows judged on", f"{len(data['truth'])} of them")] if len(data["truth"]) < data["n_used"] else []),
         *(("Note", note) for note in data["notes"]),
-        ("Splits", f"{config['n_splits']} random splits, {percent(data['shares']['train'])} to train, "
-         f"{percent(data['shares']['test'])} to test"),
-        ("Choice of k and C", f"within each training part, {_folds(found)}, by {MEASURES[found.score].title}"),
-        ("Grids", _sizes(found.grids[None])),
+        ("Splits", f"{data['n_folds']}-fold cross-validation, {_times(found.repeats)}; in each split "
+         f"{percent(round(data['shares']['train'], 4))} of the rows to train"),
+        ("Choice of loss, weights, k and C", f"within each training part, {_folds(found)}, by each measure for itself"),
+        ("Grids", _sizes(found.outcome.all_rows)),
+        *([("Left out", config["left_out"])] if config["left_out"] else []),
         ("Features", f"made by a pipeline fitted to each training part: {data['features']}"),
         ("Fits of the grids", certified(found.cells)),
         ("Recommended fit", certified([found.model])),
@@ -328,9 +307,13 @@ def _provenance(found: Findings) -> list[tuple[str, str]]:
 
 
 def _folds(found: Findings) -> str:
-    """Say how the training parts were cross-validated, each in its way: its size and its rarest class decide."""
-    grids = [grid for split, of_split in found.grids.items() if split is not None for grid in of_split]
-    rounds = {(grid.n_folds, len(grid.validation[found.score]) // grid.n_folds) for grid in grids if grid.n_folds}
+    """Say how the training parts were cross-validated, each in its way: its rarest class decides."""
+    rounds = {
+        (grid.n_folds, len(next(iter(grid.validation.values()))) // grid.n_folds)
+        for grids in found.outcome.splits
+        for grid in grids
+        if grid.n_folds
+    }
     return " or ".join(
         f"{folds}-fold cross-validation{f', repeated {times} times' if times > 1 else ''}"
         for folds, times in sorted(rounds)
@@ -338,6 +321,9 @@ def _folds(found: Findings) -> str:
 
 
 def _sizes(grids: Sequence[Grid]) -> str:
-    """Say how many k and C there are; the first k is the maximum."""
-    ks, Cs = grids[0].ks, grids[0].Cs
-    return f"{len(ks) - 1} values of k and the maximum, {len(Cs)} of C from {Cs[0]:g} to {Cs[-1]:g}"
+    """Say how large the grids are."""
+    largest = max(grids, key=lambda grid: len(grid.ks))
+    maximum = " and the maximum" if largest.ks[0] <= 1.0 < largest.ks[-1] else ""
+    n_ks = int(np.sum(largest.ks > 1.0)) if largest.ks[-1] > 1.0 else len(largest.ks)
+    Cs = largest.Cs
+    return f"{n_ks} values of k{maximum}, {len(Cs)} of C from {Cs[0]:g} to {Cs[-1]:g}"

@@ -76,6 +76,8 @@ class Series:
         The band, as long as ``y``; empty for none.
     role : {"maximum", "average", "atk", "balanced", "reference", "other"}
         What it stands for; the same role has the same colour and dash everywhere.
+    labels : sequence of str
+        What to write at the points, as many as there are; empty for nothing.
     """
 
     name: str
@@ -84,6 +86,7 @@ class Series:
     low: Sequence[float] = ()
     high: Sequence[float] = ()
     role: str = "other"
+    labels: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -236,17 +239,20 @@ class Page:
     Attributes
     ----------
     title : str
+    verdict : str
+        The answer in a few words.
     headline : str
-        The answer in one sentence.
-    outcome : {"helps", "hurts", "none", "summary"}
-        How the headline is to be taken; shown by more than a colour. A summary has no verdict.
+        The answer in a sentence or two.
+    outcome : {"helps", "hurts", "same", "undecided", "summary"}
+        How they are to be taken; shown by more than a colour. A summary has no verdict.
     sections : sequence of Section
     provenance : sequence of (str, str)
         How it was run: names and values, shown at the end.
     """
 
     title: str
+    verdict: str
     headline: str
-    outcome: Literal["helps", "hurts", "none", "summary"]
+    outcome: Literal["helps", "hurts", "same", "undecided", "summary"]
     sections: Sequence[Section]
     provenance: Sequence[tuple[str, str]] = field(default_factory=tuple)

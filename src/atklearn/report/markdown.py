@@ -8,7 +8,7 @@ from pathlib import Path
 
 from atklearn.report.content import Block, Cell, Chart, Explorer, Page, Plane, Table
 from atklearn.report.pictures import write_figures
-from atklearn.report.style import OUTCOMES, emphasis_key, numeric_columns, plain
+from atklearn.report.style import emphasis_key, numeric_columns, plain
 from atklearn.study.files import write_whole
 
 __all__ = ["render_markdown", "write_markdown"]
@@ -30,7 +30,7 @@ def render_markdown(page: Page, figures: str) -> str:
     -------
     text : str
     """
-    parts = [f"# {escape(page.title)}", f"**{OUTCOMES[page.outcome][1]}.** {escape(page.headline)}"]
+    parts = [f"# {escape(page.title)}", f"**{escape(page.verdict)}.** {escape(page.headline)}"]
     for section in page.sections:
         parts.append(f"## {escape(section.title)}")
         parts += [_block(block, figures) for block in section.blocks]

@@ -19,7 +19,8 @@ def chart_numbers(chart: Chart) -> list[Table]:
         column = {}
         for i, (x, y) in enumerate(zip(series.x, series.y, strict=True)):
             band = f" ({_text(series.low[i])} to {_text(series.high[i])})" if len(series.low) else ""
-            column[float(x)] = _text(y) + band
+            label = f" ({series.labels[i]})" if len(series.labels) else ""
+            column[float(x)] = _text(y) + band + label
         columns.append(column)
     rows = [
         [_text(x)] + [column.get(x, "") for column in columns]

@@ -67,7 +67,7 @@ def render_page(page: Page) -> str:
     scripts = [get_plotlyjs(), _source(templates, "page.js")] if drawn else []
     return templates.get_template("page.html").render(
         page=page,
-        outcome=OUTCOMES[page.outcome],
+        symbol=OUTCOMES[page.outcome],
         sections=sections,
         style=Markup(_source(templates, "page.css")),
         scripts=[Markup(script) for script in scripts],

@@ -49,6 +49,7 @@ def paper_page(records: Iterable[Record]) -> Page:
     }
     return Page(
         "Learning with Average Top-k Loss: tables and figures, recomputed",
+        "In short",
         _headline(results, ratio_of_parts(config["protocol"]["shares"])),
         "summary",
         sections,

@@ -99,6 +99,8 @@ def _draw_chart(chart: Chart) -> Figure:
             markersize=4.5,
             label=_label(series.name),
         )
+        for x, y, text in zip(series.x, series.y, series.labels, strict=False):
+            ax.annotate(_label(text), (x, y), (0.0, 5.0), textcoords="offset points", ha="center", fontsize=8)
         if len(series.low):
             ax.fill_between(series.x, series.low, series.high, color=style.color, alpha=0.16, linewidth=0.0)
     if chart.log_x:

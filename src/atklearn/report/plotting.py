@@ -66,7 +66,7 @@ def chart_figure(chart: Chart) -> Figure:
     layout = _layout(chart.x_title, chart.y_title, legend=len(chart.series) > 1)
     layout["height"] = 380 + ROW_OF_MARKS * len(marks)
     layout["margin"]["t"] = 14 + ROW_OF_MARKS * len(marks)
-    layout["hovermode"] = "x unified"
+    layout["hovermode"] = "closest" if any(series.labels for series in chart.series) else "x unified"
     layout["shapes"] = [_upright(mark.x, "dot", 1.2) for mark in marks]
     layout["annotations"] = [_mark(mark, chart.log_x) for mark in marks]
     layout["xaxis"].update(_x_axis(chart))
@@ -178,9 +178,11 @@ def _boundary(line: Line, plane: Plane, style: Style, width: float) -> Figure:
 
 
 def _curve(place: int, series: Series, style: Style) -> Figure:
-    return {
+    mode = "lines+markers" if len(series.x) < MANY_POINTS else "lines"
+    written = {"text": [label(text) for text in series.labels], "textposition": "top center", "textfont": {"size": 11}}
+    return (written if series.labels else {}) | {
         "type": "scatter",
-        "mode": "lines+markers" if len(series.x) < MANY_POINTS else "lines",
+        "mode": f"{mode}+text" if series.labels else mode,
         "name": label(series.name),
         "legendgroup": f"series-{place}",
         "x": _numbers(series.x),

@@ -34,13 +34,8 @@ __all__ = [
     "shown_x",
 ]
 
-OUTCOMES = {
-    "helps": ("▲", "AT_k helps"),
-    "hurts": ("▼", "AT_k hurts"),
-    "none": ("◆", "No difference seen"),
-    "summary": ("●", "In short"),
-}
-"""Symbol and word of each outcome."""
+OUTCOMES = {"helps": "▲", "hurts": "▼", "same": "◆", "undecided": "◇", "summary": "●"}
+"""Symbol of each outcome."""
 
 EMPHASES = {
     "best": "Bold: the best.",

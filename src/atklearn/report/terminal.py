@@ -8,12 +8,12 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from atklearn.report.content import Cell, Page, Table
-from atklearn.report.style import OUTCOMES, emphasis_key, numeric_columns, plain
+from atklearn.report.style import emphasis_key, numeric_columns, plain
 
 __all__ = ["print_headline", "print_page", "print_table"]
 
 STYLES = {"": "", "best": "bold", "close": "underline", "optimistic": "italic dim", "miss": ""}
-COLOURS = {"helps": "bold green", "hurts": "bold red", "none": "bold", "summary": "bold"}
+COLOURS = {"helps": "bold green", "hurts": "bold red", "same": "bold", "undecided": "bold", "summary": "bold"}
 LONGEST_WORD = 12  # of a header or a name that is not folded
 GAP = 2  # between columns
 
@@ -49,15 +49,15 @@ def print_headline(page: Page, console: Console) -> None:
     page : Page
     console : rich.console.Console
     """
-    verdict = Text(OUTCOMES[page.outcome][1], style=COLOURS[page.outcome])
+    verdict = Text(plain(page.verdict), style=COLOURS[page.outcome])
     console.print(Text.assemble(verdict, ". ", plain(page.headline)))
 
 
 def print_table(table: Table, console: Console) -> None:
     """Print a table, one that is too wide in parts that all begin with the names of the rows."""
     console.print(Text(plain(table.title), style="bold"))
-    numeric = numeric_columns(table)
-    for columns in _parts(table, console.width):
+    numeric, widths = numeric_columns(table), _widths(table)
+    for columns in _parts(widths, console.width):
         part = RichTable(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, GAP - 1, 0, 0))
         for i in columns:
             part.add_column(
@@ -65,7 +65,7 @@ def print_table(table: Table, console: Console) -> None:
                 justify="right" if numeric[i] else "left",
                 vertical="bottom" if i else "top",
                 overflow="fold",
-                no_wrap=False,
+                min_width=widths[i] - GAP if i else None,  # the names of the rows give way
             )
         for row in table.rows:
             part.add_row(*(_text(row[i]) for i in columns))
@@ -80,8 +80,8 @@ def _text(cell: Cell) -> Text:
     return Text(plain(cell.text) + ("†" if cell.emphasis == "miss" else ""), style=STYLES[cell.emphasis])
 
 
-def _parts(table: Table, width: int) -> list[list[int]]:
-    """Return the columns of each part: as many as there is room for, the first one always."""
+def _widths(table: Table) -> list[int]:
+    """Return the room that each column asks for, the gap behind it included."""
     numeric = numeric_columns(table)
     widths = []
     for i, title in enumerate(table.columns):
@@ -89,6 +89,11 @@ def _parts(table: Table, width: int) -> list[list[int]]:
         longest = max(cells, default=0) if numeric[i] else min(max(cells, default=0), 2 * LONGEST_WORD)
         head = min(max((Text(word).cell_len for word in plain(title).split()), default=0), LONGEST_WORD)
         widths.append(max(longest, head) + GAP)
+    return widths
+
+
+def _parts(widths: list[int], width: int) -> list[list[int]]:
+    """Return the columns of each part: as many as there is room for, the first one always."""
     parts = [[0]]
     used = widths[0]
     for i in range(1, len(widths)):

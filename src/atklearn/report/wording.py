@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from atklearn.measures import MEASURES
-from atklearn.study.methods import ANY
 from atklearn.study.results import Record
 
 __all__ = [
@@ -15,10 +14,13 @@ __all__ = [
     "LOSS_TITLES",
     "WEIGHT_TITLES",
     "certified",
+    "listed",
     "mean_and_spread",
     "number",
-    "p_value",
     "percent",
+    "sentence",
+    "span",
+    "units",
 ]
 
 LOSS_TITLES = {
@@ -28,10 +30,9 @@ LOSS_TITLES = {
     "squared_error": "squared error",
     "absolute_error": "absolute error",
     "huber": "Huber",
-    ANY: "loss chosen",
 }
 AGGREGATE_TITLES = {"maximum": "maximum", "average": "average", "atk": "AT_k"}
-WEIGHT_TITLES = {"plain": "", "balanced": "balanced", ANY: "weights chosen"}
+WEIGHT_TITLES = {"plain": "", "balanced": "balanced"}
 
 
 def number(value: float, measure: str, *, signed: bool = False) -> str:
@@ -56,15 +57,42 @@ def mean_and_spread(values: Sequence[float], measure: str) -> str:
     return f"{number(float(np.mean(values)), measure)}±{number(spread, measure)}"
 
 
-def p_value(value: float) -> str:
-    """Return a p-value as text.
+def span(low: float, high: float, measure: str) -> str:
+    """Return an interval of a difference as text.
 
     Examples
     --------
-    >>> p_value(0.0421), p_value(1e-9)
-    ('p = 0.04', 'p < 0.001')
+    >>> span(-0.021, 0.004, "error")
+    '-2.1 to +0.4'
     """
-    return "p < 0.001" if value < 0.001 else f"p = {value:.3f}" if value < 0.01 else f"p = {value:.2f}"
+    return f"{number(low, measure, signed=True)} to {number(high, measure, signed=True)}"
+
+
+def units(measure: str) -> str:
+    """Return what to write behind a difference."""
+    return " percentage points" if MEASURES[measure].percent else ""
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names as a list in a sentence.
+
+    Examples
+    --------
+    >>> listed(["a"]), listed(["a", "b", "c"])
+    ('a', 'a, b and c')
+    """
+    return " and ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)
+
+
+def sentence(text: str) -> str:
+    """Return a text with a capital letter at its beginning.
+
+    Examples
+    --------
+    >>> sentence("largest error"), sentence("R²")
+    ('Largest error', 'R²')
+    """
+    return text[:1].upper() + text[1:]
 
 
 def percent(share: float) -> str:

@@ -26,7 +26,7 @@ def run_comparison(
     n_jobs: int = 1,
     on_start: Callable[[Sequence[Task]], None] = lambda _: None,
     on_task: Callable[[Task], None] = lambda _: None,
-) -> Recommendation:
+) -> tuple[str, Recommendation]:
     """Compare on a table and write everything found to a results file, going on where a former run stopped.
 
     A file with fewer repeats than asked for is extended; one with more keeps them. Another question about the same
@@ -46,6 +46,8 @@ def run_comparison(
 
     Returns
     -------
+    asked : str
+        What the records that answer the question call it.
     recommendation : Recommendation
     """
     fits = {name: value for name, value in asdict(settings).items() if name != "repeats"}
@@ -62,7 +64,7 @@ def run_comparison(
         run_experiment(experiment, results, n_jobs=n_jobs, on_task=on_task)
         outcome = Outcome.from_records(read_results(path), question, repeats)
         run_experiment(LastFit(data, outcome, settings.tol, last), results, on_task=on_task)
-    return outcome.recommendation
+    return last.name, outcome.recommendation
 
 
 def _repeats_in(finished: Iterable[str], experiment: SplitGrids) -> int:

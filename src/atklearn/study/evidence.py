@@ -30,6 +30,7 @@ __all__ = [
     "Mapped",
     "best_below_all",
     "best_of_all",
+    "best_of_one",
     "choose",
     "collect_grids",
     "leads",
@@ -75,8 +76,6 @@ class Grid:
         Into how many folds the training part was divided; None if its validation part is a single one.
     validation : dict of ndarrays of shape (n_folds, n_ks, n_Cs)
     test : dict of ndarrays of shape (n_ks, n_Cs)
-    groups : dict of ndarrays of shape (n_ks, n_Cs)
-        The error of each group of rows on the test part, if groups were given.
     mapped : dict
         Per aggregate ("average", "atk") and measure, its cell with mapped decision values.
     rows : ndarray of int of shape (n_rows,)
@@ -93,7 +92,6 @@ class Grid:
     n_folds: int | None
     validation: dict[str, Array]
     test: dict[str, Array]
-    groups: dict[str, Array]
     mapped: dict[tuple[str, str], Mapped]
     rows: npt.NDArray[np.intp]
     said: dict[tuple[float, float], Array]
@@ -129,7 +127,6 @@ class Grid:
             self.rows,
             self.said.get((k, C), _NOTHING),
             {name: float(values[i, j]) for name, values in self.test.items()},
-            {name: float(values[i, j]) for name, values in self.groups.items()},
         )
 
     def mapped_choice(self, aggregate: Aggregate, measure: str) -> Choice | None:
@@ -141,7 +138,7 @@ class Grid:
         plain = self.choice(measure, i, j)
         scores = MEASURES[measure].sign * cell.validation
         said = apply_map(plain.said, cell.map)
-        return replace(plain, map=cell.map, scores=scores, said=said, test={}, groups={})
+        return replace(plain, map=cell.map, scores=scores, said=said, test={})
 
 
 @dataclass(frozen=True)
@@ -164,8 +161,6 @@ class Choice:
         Decision values of these rows, mapped if they are; of no rows if this is no choice of any measure.
     test : dict
         Per measure, its value on the test part; empty with a map.
-    groups : dict
-        The error of each group of rows on the test part.
     """
 
     loss: str
@@ -179,12 +174,16 @@ class Choice:
     rows: npt.NDArray[np.intp]
     said: Array
     test: dict[str, float]
-    groups: dict[str, float]
 
     @property
     def score(self) -> float:
         """The mean of the validation, higher being better."""
         return float(self.scores.mean())
+
+
+def best_of_one(scores: Array) -> tuple[int, int]:
+    """Return the cell of the maximum that is best in validation, from scores of shape (n_folds, n_ks, n_Cs)."""
+    return 0, choose_best(scores[:, :1])[1]
 
 
 def best_of_all(scores: Array) -> tuple[int, int]:
@@ -260,7 +259,7 @@ def method_choices(grids: Sequence[Grid], measure: str) -> dict[Method, Choice]:
             continue
         average, atk, below = found
         if grid.ks[0] <= 1.0 < grid.ks[-1]:
-            cell = 0, choose_best(grid.scores(measure)[:, :1])[1]
+            cell = best_of_one(grid.scores(measure))
             chosen[Method("maximum", grid.loss, grid.weights)] = grid.choice(measure, *cell)
         chosen[Method("average", grid.loss, grid.weights)] = average
         if below is not None:
@@ -305,7 +304,6 @@ def _grid(loss: str, weights: str, found: dict[str, list[Record]]) -> Grid:
             for name in first["validation"]
         },
         {name: np.array([[cell["test"][name] for cell in row] for row in table]) for name in first["test"]},
-        {name: np.array([[cell["groups"][name] for cell in row] for row in table]) for name in first.get("groups", {})},
         {
             (record["aggregate"], record["measure"]): Mapped(
                 record["k"], record["C"], (record["map"][0], record["map"][1]), np.array(record["validation"])

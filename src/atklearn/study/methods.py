@@ -51,7 +51,7 @@ class Method:
     weights: str
 
 
-def in_order(loss: str, weights: str) -> tuple[int, int]:
+def in_order(loss: str, weights: str = "plain") -> tuple[int, int]:
     """Return a key that sorts by individual loss, then by class weights.
 
     Examples

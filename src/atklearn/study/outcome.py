@@ -20,7 +20,7 @@ from atklearn.measures.catalogue import DEFAULT_MEASURES, names_of_measures
 from atklearn.study.evidence import Choice, Grid, choose, collect_grids, method_choices
 from atklearn.study.methods import Aggregate, Method
 from atklearn.study.pooling import Rows
-from atklearn.study.recalibration import Map, map_kind
+from atklearn.study.recalibration import Map, MapKind, map_kind
 from atklearn.study.results import Record
 from atklearn.study.verdicts import Verdict, judge
 
@@ -115,6 +115,10 @@ class Outcome:
         found = [name for name in MEASURES if any(name in grid.test for grid in self.splits[0])]
         return [self.question.score, *(name for name in found if name != self.question.score)]
 
+    def measures_of(self, choices: Sequence[Choice]) -> list[str]:
+        """Return those of the measures that are known of some choices: without probabilities there are fewer."""
+        return [name for name in self.measures if all(name in choice.test for choice in choices)]
+
     @cached_property
     def verdicts(self) -> dict[str, Verdict]:
         """Per measure, what AT_k does against the average, loss and class weights chosen for both."""
@@ -135,11 +139,15 @@ class Outcome:
         return self._judge(self.measures, loss=PROBABILISTIC_LOSS)
 
     def sides(
-        self, measure: str, *, contest: bool = False, loss: str | None = None
+        self, measure: str, *, contest: bool = False, loss: str | None = None, weights: str | None = None
     ) -> tuple[list[Choice], list[Choice]]:
-        """Return what average and AT_k chose on every split by a measure."""
+        """Return what average and AT_k chose on every split by a measure, among all losses and weights or some."""
         chosen = [
-            choose([grid for grid in grids if loss is None or grid.loss == loss], measure, contest=contest)
+            choose(
+                [grid for grid in grids if loss in (None, grid.loss) and weights in (None, grid.weights)],
+                measure,
+                contest=contest,
+            )
             for grids in self.splits
         ]
         pairs = [(found[0], found[1]) for found in chosen if found is not None]
@@ -165,6 +173,20 @@ class Outcome:
             n_splits=len(self.splits),
             n_folds=self.data["n_folds"],
         )
+
+    @property
+    def map_words(self) -> str:
+        """What the maps of decision values are called: what one would try instead of another loss."""
+        return _MAPS[self.task]
+
+    @property
+    def map_kind(self) -> MapKind:
+        """What kind of map the contests allow."""
+        return "threshold" if self.task == "classification" else "affine"
+
+    def kept_average(self, measure: str) -> int:
+        """Return on how many splits AT_k kept the average."""
+        return sum(average is atk for average, atk in zip(*self.sides(measure), strict=True))
 
     def methods(self) -> dict[Method, list[Choice]]:
         """Return what every method chose on every split by the measure that counts."""

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from atklearn.losses.individual import Array
 from atklearn.measures import MEASURES, Answers
+from atklearn.measures.catalogue import evaluate_by_group
 from atklearn.study.evidence import Choice
 
 __all__ = ["Pair", "Rows"]
@@ -93,6 +94,15 @@ class Rows:
         other = self._answers(measure, atk)
         differences = self._drawn(measure, other) - self._drawn(measure, one)
         return Pair(self._value(measure, one), self._value(measure, other), float(differences.std(ddof=1)))
+
+    def measure(self, measure: str, choices: Sequence[Choice]) -> float:
+        """Return a measure of one side, averaged over the repeats."""
+        return self._value(measure, self._answers(measure, choices))
+
+    def by_group(self, choices: Sequence[Choice]) -> dict[str, float]:
+        """Return what is reported of every group of rows, averaged over the repeats; empty without groups."""
+        ((answers, _),) = self._answers("error", choices)
+        return {name: float(values.mean()) for name, values in evaluate_by_group(answers).items()}
 
     def _value(self, measure: str, parts: Sequence[Part]) -> float:
         return float(np.mean([MEASURES[measure].evaluate(answers).mean() for answers, _ in parts]))

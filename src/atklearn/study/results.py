@@ -91,7 +91,6 @@ def cell_record(
     test: dict[str, float],
     n_folds: int | None = None,
     fold_gaps: npt.ArrayLike | None = None,
-    groups: dict[str, float] | None = None,
 ) -> Record:
     """Return the record of one cell of a grid.
 
@@ -117,8 +116,6 @@ def cell_record(
         Into how many folds the training part was divided, perhaps repeatedly; None if it was not.
     fold_gaps : array-like, default=None
         What was reached by the fits on the folds.
-    groups : dict, default=None
-        Per group of rows, its error on the test part.
 
     Examples
     --------
@@ -129,13 +126,12 @@ def cell_record(
     """
     aggregate = "average" if k >= n else "maximum" if k <= 1 else "atk"
     whole, folds = certificate(gaps, tol), certificate(fold_gaps, tol)
-    record = {
+    return {
         "record": "cell", "dataset": dataset, "loss": loss, "weights": weights, "aggregate": aggregate, "split": split,
         "k": k, "share": short(k / n), "C": C, "tol": tol, "gap": whole["gap"], "fold_gap": folds["gap"],
         "n_fits": whole["n_fits"] + folds["n_fits"], "n_missed": whole["n_missed"] + folds["n_missed"],
         "n_folds": n_folds, "validation": validation, "test": test,
     }  # fmt: skip
-    return record | {"groups": groups} if groups else record
 
 
 def relative_gaps(dual_gaps: npt.ArrayLike, objectives: npt.ArrayLike) -> Array:

@@ -16,12 +16,12 @@ from atklearn.losses.individual import Array, resolve_individual_loss
 from atklearn.losses.individual import Task as LearningTask
 from atklearn.measures import MEASURES, Answers
 from atklearn.measures.answers import TAIL_SHARE
-from atklearn.measures.catalogue import evaluate_by_group, evaluate_measures
+from atklearn.measures.catalogue import evaluate_measures
 from atklearn.problems.posing import Posing
 from atklearn.selection.choosing import default_Cs, default_folds, default_ks
 from atklearn.selection.folds import Fold, Split
 from atklearn.solvers.exact.collapse import collapse_share
-from atklearn.study.evidence import best_below_all, best_of_all
+from atklearn.study.evidence import best_below_all, best_of_all, best_of_one
 from atklearn.study.methods import AVERAGE_ONLY, CLASS_WEIGHTS, COMPARED_LOSSES, Aggregate
 from atklearn.study.recalibration import Recalibration, map_kind
 from atklearn.study.results import Record, cell_record, relative_gaps, short
@@ -36,7 +36,11 @@ _MOST_JUDGED = (
 )
 # The rows up to which the folds are repeated so many times: the fewer there are, the wider the intervals.
 _REPEATS = ((2_000, 5), (20_000, 2))
-_QUICK = {"repeats": 1, "n_ks": 5, "n_Cs": 3, "n_inner_folds": 3, "max_rows": 50_000}
+_QUICK = {
+    "repeats": 1, "n_ks": 5, "n_Cs": 3, "n_inner_folds": 3, "max_rows": 50_000,
+    "left_out": "a quick look: without --quick there are more repeats (below 20,000 rows), finer grids of k and C, "
+    "five folds to choose by, and no limit of 50,000 rows",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,8 @@ class Settings:
         The part of the rows that is the tail of the errors.
     max_rows : int or None
         Compare on no more rows than these, drawn at random.
+    left_out : str
+        What a full comparison would have done, for those who read the report of a quick one.
     tol : float
         The duality gap allowed in every fit of the grids, relative to its objective.
     random_state : int
@@ -74,6 +80,7 @@ class Settings:
     n_Cs: int = 6
     tail: float = TAIL_SHARE
     max_rows: int | None = None
+    left_out: str = ""
     tol: float = 1e-3
     random_state: int = 0
 
@@ -177,7 +184,6 @@ class SplitGrids:
         validation = {name: _as_written(np.stack([fold[name] for fold in measured])) for name in measured[0]}
         on_test, gaps = (None, None) if split is None else self._fit(posing, taken, y, (train, test), ks, Cs)
         tested = {} if on_test is None else evaluate_measures(on_test)
-        groups = {} if on_test is None else evaluate_by_group(on_test)
         amounts = [1.0 if k == 1 and isinstance(k, int) else short(k * train.size) for k in ks]
         common = {"dataset": self.data.name, "loss": loss, "weights": weights, "split": split}
         cells = [
@@ -192,7 +198,6 @@ class SplitGrids:
                 test={name: short(values[i, j]) for name, values in tested.items()},
                 n_folds=n_folds,
                 fold_gaps=[reached[i, j] for reached in fold_gaps],
-                groups={name: short(values[i, j]) for name, values in groups.items()},
             )
             for i, j in np.ndindex(len(ks), len(Cs))
         ]
@@ -219,11 +224,13 @@ class SplitGrids:
     def _choices(
         self, validation: dict[str, Array], n_folds: int, amounts: Sequence[float]
     ) -> list[tuple[str, Aggregate, tuple[int, int]]]:
-        """Return the cells of the grid that average and AT_k choose by each measure."""
+        """Return the cells of the grid that maximum, average and AT_k choose by each measure."""
         below_all = slice(int(amounts[0] <= 1.0), len(amounts) - 1)
         found: list[tuple[str, Aggregate, tuple[int, int]]] = []
         for measure, values in validation.items():
             scores = MEASURES[measure].sign * values
+            if below_all.start:
+                found.append((measure, "maximum", best_of_one(scores)))
             found.append((measure, "average", best_of_all(scores)))
             below = best_below_all(scores, below_all, 1.0 / (n_folds - 1))
             if below is not None:
@@ -236,7 +243,7 @@ class SplitGrids:
         """Yield, for every measure that a map could improve, the chosen cells and their maps."""
         made: dict[tuple[int, int], Recalibration] = {}
         for measure, aggregate, cell in chosen:
-            if map_kind(measure, len(self.labels) if self.classification else None) is None:
+            if aggregate == "maximum" or map_kind(measure, len(self.labels) if self.classification else None) is None:
                 continue
             if cell not in made:
                 made[cell] = self._recalibration(on_folds, cell, n_folds)
