@@ -1,9 +1,13 @@
 """Whether `atklearn compare` finds the gain where it is, and none where there is none.
 
 40 null sets have no sub-populations: a linear model with symmetric noise, or logistic classes. 20 sets have a gain in
-truth, that is on 20,000 fresh rows, the best AT_k against the best average (both with the best loss, class weights and
-C in hindsight): at least 10 % of the tail error, or 3 points of balanced error. Every set has 200 to 1,000 rows and
-gets a full comparison. Prints the verdicts, the true gains, and how many answers are right.
+truth, that is on 20,000 fresh rows: at least 10 % of the tail error, of the AT_k that cross-validation on these rows
+chooses (k < n) against the average that it chooses, each with its own loss and C. Every set has 200 to 1,000 rows and
+gets a full comparison. Prints verdicts, truths, and how many answers are right.
+
+Last come sets of classes whose best AT_k has 3 points of balanced error less than the best average, both in hindsight.
+With hinge and class weights among the averages, no way of drawing classes was found in which what cross-validation
+chooses has such a gain; these are the nearest. What is then true of the chosen stands beside it.
 
 Usage: ./run bench verdicts [--quick] [--sets N] [--keep DIR]
 """
@@ -31,10 +35,12 @@ from atklearn.problems.posing import Posing
 from atklearn.selection.choosing import default_Cs, default_ks
 from atklearn.solvers.exact.collapse import collapse_share
 from atklearn.study.comparison import run_comparison
+from atklearn.study.evidence import choose, collect_grids
 from atklearn.study.methods import AVERAGE_ONLY, CLASS_WEIGHTS, COMPARED_LOSSES
 from atklearn.study.outcome import Outcome, Question
 from atklearn.study.results import read_results
-from atklearn.study.split_grids import Settings
+from atklearn.study.running import recorded_misses
+from atklearn.study.split_grids import Settings, SplitGrids
 from atklearn.study.tabular import TabularData
 
 N_FRESH = 20_000
@@ -100,23 +106,21 @@ def late_rows(seed: int) -> Made:
     return Made(f"late rows {seed}", "regression", n, draw)
 
 
-def other_slope(seed: int) -> Made:
-    """Draw a linear model in which a part of the rows follows another slope."""
+def waiting_times(seed: int) -> Made:
+    """Draw a linear model with skewed noise, as of times: most are near, a few are far on one side."""
     rng = np.random.default_rng([4, seed])
-    n, d = int(rng.integers(300, 1001)), int(rng.integers(2, 10))
-    w, other = rng.standard_normal((2, d))
-    share, level = rng.uniform(0.05, 0.3), rng.uniform(0.1, 0.5)
+    n, d, shape = int(rng.integers(300, 1001)), int(rng.integers(2, 16)), rng.uniform(0.2, 1.5)
+    w = rng.standard_normal(d)
 
     def draw(m: int) -> tuple[np.ndarray, np.ndarray]:
         X = rng.standard_normal((m, d))
-        slopes = np.where((rng.random(m) < share)[:, None], w + 1.5 * other, w)
-        return X, (X * slopes).sum(axis=1) + level * rng.standard_normal(m)
+        return X, X @ w + rng.gamma(shape, 1.0 / np.sqrt(shape), m)
 
-    return Made(f"other slope {seed}", "regression", n, draw)
+    return Made(f"waiting times {seed}", "regression", n, draw)
 
 
 def rules(seed: int) -> Made:
-    """Draw whole-number features, as of Monk, and classes by a few rules that no line can follow."""
+    """Draw features near whole numbers, as of Monk, and classes by a few rules that no line can follow."""
     rng = np.random.default_rng([5, seed])
     d, n = int(rng.integers(2, 6)), int(rng.integers(300, 1001))
     sizes = rng.integers(2, 6, size=d)
@@ -128,60 +132,101 @@ def rules(seed: int) -> Made:
 
     def draw(m: int) -> tuple[np.ndarray, np.ndarray]:
         X = np.column_stack([rng.integers(size, size=m) for size in sizes]).astype(float)
+        noisy = X + 0.15 * rng.standard_normal(X.shape)
         holds = np.zeros(m, dtype=bool)
         for term in terms:
             holds |= np.all([(X[:, j] == value) ^ negated for j, value, negated in term], axis=0)
-        return X, np.where(holds ^ (rng.random(m) < flipped), "yes", "no")
+        return noisy, np.where(holds ^ (rng.random(m) < flipped), "yes", "no")
 
     return Made(f"rules {seed}", "classification", n, draw)
 
 
-def true_gain(task: str, measure: str, train: tuple, fresh: tuple) -> tuple[float, float]:
-    """Return what the best average and the best AT_k have on fresh rows, in hindsight."""
-    (X, y), (X_new, y_new) = train, fresh
+def scores(
+    task: str, measure: str, rows: tuple, fresh: tuple, loss: str, weight: str | None, ks: list, Cs: list
+) -> np.ndarray:
+    """Return a measure on fresh rows of fits on some rows, shape (n_ks, n_Cs)."""
+    (X, y), (X_new, y_new) = rows, fresh
     scaler = StandardScaler().fit(X)
-    X, X_new = scaler.transform(X), scaler.transform(X_new)
     centre, spread = (0.0, 1.0) if task == "classification" else (y.mean(), y.std())
     target = y if task == "classification" else (y - centre) / spread
+    path = atk_path(scaler.transform(X), target, ks=ks, Cs=Cs, loss=loss, class_weight=weight)
+    decisions = centre + spread * path.decision(scaler.transform(X_new))
+    return MEASURES[measure].evaluate(Answers.from_decisions(decisions, y_new, path.classes))
+
+
+def hindsight(made: Made, measure: str, rows: tuple, fresh: tuple) -> tuple[float, float]:
+    """Return what the best average and the best AT_k have on fresh rows."""
     average, atk = [], []
-    for loss in COMPARED_LOSSES[task]:
-        for weight in CLASS_WEIGHTS.values() if task == "classification" else (None,):
-            posing = Posing(resolve_individual_loss(loss, task), "free", weight, "The truth")
-            bound = collapse_share(posing.on(X, target).problems) if task == "classification" else None
-            ks = [1.0] if loss in AVERAGE_ONLY else default_ks(8, bound)
-            path = atk_path(X, target, ks=list(ks), Cs=default_Cs(6), loss=loss, class_weight=weight)
-            decisions = centre + spread * path.decision(X_new)
-            values = MEASURES[measure].evaluate(Answers.from_decisions(decisions, y_new, path.classes))
+    X = StandardScaler().fit_transform(rows[0])
+    for loss in COMPARED_LOSSES[made.task]:
+        for weight in CLASS_WEIGHTS.values() if made.task == "classification" else (None,):
+            posing = Posing(resolve_individual_loss(loss, made.task), "free", weight, "The truth")
+            bound = collapse_share(posing.on(X, rows[1]).problems) if made.task == "classification" else None
+            ks = [1.0] if loss in AVERAGE_ONLY else default_ks(8, bound).tolist()
+            values = scores(made.task, measure, rows, fresh, loss, weight, ks, default_Cs(6).tolist())
             average.append(values[-1].min())
             atk += [values[:-1].min()] if len(ks) > 1 else []
     return min(average), min(atk)
 
 
-def with_gain(make: Callable[[int], Made], measure: str, count: int) -> Iterator[tuple[Made, tuple, float, float]]:
-    """Yield the first sets whose true gain is large enough, with their rows and the truth."""
+def truth(made: Made, measure: str, rows: tuple, fresh: tuple) -> tuple[float, float]:
+    """Return what the chosen average and the chosen AT_k have on fresh rows."""
+    experiment = SplitGrids(table(made, rows), Settings.for_task(made.task, made.n))
+    with recorded_misses():
+        records = [
+            record for task in experiment.tasks() if task.key and task.key[0] is None for record in experiment.run(task)
+        ]
+    chosen = choose(collect_grids(records, made.name)[None], measure)
+    assert chosen is not None
+    average, atk = (
+        float(
+            scores(made.task, measure, rows, fresh, side.loss, CLASS_WEIGHTS[side.weights], [side.share], [side.C])[
+                0, 0
+            ]
+        )
+        for side in (chosen[0], chosen[2] or chosen[0])
+    )
+    return average, atk
+
+
+def enough(measure: str, average: float, atk: float) -> bool:
+    """Return whether a gain is large enough to be found."""
+    return (average - atk) / MEASURES[measure].scale(average) >= LEAST_GAIN[measure]
+
+
+def with_gain(
+    make: Callable[[int], Made], measure: str, count: int, *, in_truth: bool = True
+) -> Iterator[tuple[Made, tuple, str]]:
+    """Yield the first sets whose gain is large enough, in truth or in hindsight, with their rows and it in words."""
     seed = found = 0
     while found < count:
         made = make(seed)
         seed += 1
-        train, fresh = made.draw(made.n), made.draw(N_FRESH)
-        if made.task == "classification" and min((train[1] == label).sum() for label in ("yes", "no")) < LEAST_OF_CLASS:
+        rows, fresh = made.draw(made.n), made.draw(N_FRESH)
+        if made.task == "classification" and min((rows[1] == label).sum() for label in ("yes", "no")) < LEAST_OF_CLASS:
             continue
-        average, atk = true_gain(made.task, measure, train, fresh)
-        gain = (average - atk) / (average if MEASURES[measure].relative else 1.0)
-        if gain >= LEAST_GAIN[measure]:
+        best = hindsight(made, measure, rows, fresh)
+        if not enough(measure, *best):
+            continue
+        true = truth(made, measure, rows, fresh)
+        if enough(measure, *true) or not in_truth:
             found += 1
-            yield made, train, average, atk
+            yield made, rows, f"true {true[0]:.3f} -> {true[1]:.3f} (in hindsight {best[0]:.3f} -> {best[1]:.3f})"
 
 
-def compared(made: Made, train: tuple, folder: Path, *, quick: bool) -> Outcome:
-    """Run the comparison as a user would."""
-    X, y = train
+def table(made: Made, rows: tuple) -> TabularData:
+    """Return rows as a table."""
+    X, y = rows
     frame = pd.DataFrame(X, columns=[f"x{i}" for i in range(X.shape[1])])
-    data = TabularData(made.name, frame, y, made.task, "y", None, None, np.arange(1, len(y) + 1), "made here")
-    settings = Settings.for_task(made.task, len(y), quick=quick)
+    return TabularData(made.name, frame, y, made.task, "y", None, None, np.arange(1, len(y) + 1), "made here")
+
+
+def compared(made: Made, rows: tuple, folder: Path, *, quick: bool) -> Outcome:
+    """Run the comparison as a user would."""
+    settings = Settings.for_task(made.task, made.n, quick=quick)
     question = Question.about(made.task, has_groups=False)
     path = folder / f"{made.name.replace(' ', '-').replace(',', '')}.jsonl"
-    run_comparison(data, settings, question, path, n_jobs=cpu_count())
+    run_comparison(table(made, rows), settings, question, path, n_jobs=cpu_count())
     return Outcome.from_records(read_results(path), question, settings.repeats)
 
 
@@ -207,15 +252,27 @@ def main() -> None:
     wrong = answers["helps"] + answers["hurts"]
     print(f"null sets: {wrong} of {total} verdicts helps or hurts ({100.0 * wrong / total:.1f} %); {dict(answers)}")
     found: Counter[str] = Counter()
-    shares = ((late_rows, "tail_error", 0.4), (other_slope, "tail_error", 0.2), (rules, "balanced_error", 0.4))
-    for make, measure, share in shares:
-        for made, train, average, atk in with_gain(make, measure, max(1, round(share * options.sets))):
-            verdict = compared(made, train, folder, quick=options.quick).verdicts[measure]
-            found[verdict.answer] += 1
-            print(f"{made.name:18s} n={made.n:4d}  {measure}: true {average:.3f} -> {atk:.3f}, seen "
-                  f"{verdict.average:.3f} -> {verdict.atk:.3f} [{verdict.low:+.3f}, {verdict.high:+.3f}] "
-                  f"{verdict.answer}", flush=True)  # fmt: skip
-    print(f"sets with a gain: {dict(found)}; {time.perf_counter() - began:.0f} s")
+    for make in (late_rows, waiting_times):
+        for made, rows, true in with_gain(make, "tail_error", max(1, options.sets // 2)):
+            found[report(made, rows, "tail_error", true, folder, quick=options.quick)] += 1
+    print(f"sets with a gain: {dict(found)}", flush=True)
+    seen: Counter[str] = Counter()
+    for made, rows, true in with_gain(rules, "balanced_error", max(1, options.sets // 4), in_truth=False):
+        seen[report(made, rows, "balanced_error", true, folder, quick=options.quick)] += 1
+    print(f"sets of classes with a gain in hindsight only: {dict(seen)}; {time.perf_counter() - began:.0f} s")
+
+
+def report(made: Made, rows: tuple, measure: str, true: str, folder: Path, *, quick: bool) -> str:
+    """Compare on a set and print what was seen beside what is true; return the answer."""
+    verdicts = compared(made, rows, folder, quick=quick).verdicts
+    verdict = verdicts[measure]
+    hurt = [name for name, other in verdicts.items() if other.answer == "hurts"]
+    print(
+        f"{made.name:18s} n={made.n:4d}  {measure}: {true}, seen {verdict.average:.3f} -> {verdict.atk:.3f} "
+        f"[{verdict.low:+.3f}, {verdict.high:+.3f}] {verdict.answer}{f'; hurts: {hurt}' if hurt else ''}",
+        flush=True,
+    )
+    return verdict.answer
 
 
 if __name__ == "__main__":

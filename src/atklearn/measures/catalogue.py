@@ -224,7 +224,8 @@ MEASURES: dict[str, Measure] = {
             note="Tail error: the mean of the largest errors, by default of a tenth of them.",
         ),
         Measure(
-            "p95_error", "95 % quantile of error", _NUMBERS, _high_quantile, relative=True,
+            "p95_error", "95 % quantile", _NUMBERS, _high_quantile, relative=True,
+            note="95 % quantile: the size of error that 95 % of the rows do not exceed.",
         ),
         Measure("max_error", "largest error", _NUMBERS, _largest_error, relative=True),
         Measure("r2", "R²", _NUMBERS, _explained, higher_is_better=True),

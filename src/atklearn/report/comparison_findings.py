@@ -105,8 +105,8 @@ def _about(found: Findings, verdict: Verdict) -> str:
             f"{sentence(measure.title)} {number(verdict.average, name)}{unit}: AT_k kept the average on all "
             f"{n_splits} splits."
         )
-    change = f" ({-100.0 * measure.sign * verdict.relative:+.1f} %)" if measure.relative else ""
-    interval = f"a difference of {span(verdict.low, verdict.high, name)}{units(name)}"
+    change = f" ({100.0 * measure.sign * verdict.relative:+.1f} %)" if measure.relative else ""
+    interval = f"a difference of {span(verdict.low, verdict.high, name, verdict.average)}{units(name)}"
     text = f"{sentence(measure.title)} {values}{change}, {interval}."
     if verdict.answer == "undecided":
         text += f" {would_settle(verdict)}"
@@ -116,7 +116,8 @@ def _about(found: Findings, verdict: Verdict) -> str:
 def would_settle(verdict: Verdict) -> str:
     """Say what a comparison could have seen, and what would settle what it leaves open."""
     name, remedy = verdict.measure, verdict.remedy
-    seen = f"This run could have told a difference of {number(verdict.detectable, name)}{units(name)} from none"
+    least = number(verdict.detectable, name, like=verdict.average)
+    seen = f"This run could have told a difference of {least}{units(name)} from none"
     if remedy is None:
         return f"{seen}."
     if remedy.repeats is not None:

@@ -87,27 +87,30 @@ def _further_answers(found: Findings) -> list[Block]:
             f"If {listed([measure.title for measure in others])} is what counts, ask for it: "
             f"{listed([f'--score {measure.name}' for measure in others])} recommends a model from the same fits."
         )
-    helped = [verdict.measure for verdict in found.most_changed if verdict.answer == "helps"]
-    for name in dict.fromkeys([found.score, *helped]):
-        if name in outcome.contests:
-            paragraphs.append(
-                f"{sentence(outcome.map_words)} is what one would try instead. With that allowed on both sides, "
-                f"{_outcome_of(outcome.contests[name])}"
-            )
+    told = dict.fromkeys([found.score, *(measure.name for measure in others)])
+    contests = [_outcome_of(outcome.contests[name]) for name in told if name in outcome.contests]
+    if contests:
+        paragraphs.append(
+            f"{sentence(outcome.map_words)} is what one would try instead. With that allowed on both sides, "
+            f"{'; '.join(contests)}."
+        )
     if found.score in outcome.within_log_loss:
         within = _outcome_of(outcome.within_log_loss[found.score])
-        paragraphs.append(f"Within log loss, for those who need probabilities, {within}")
+        paragraphs.append(f"Within log loss, for those who need probabilities, {within}.")
     return list(paragraphs)
 
 
 def _outcome_of(verdict: Verdict) -> str:
-    """Return a verdict as the end of a sentence."""
+    """Return a verdict as a part of a sentence."""
     name, unit = verdict.measure, MEASURES[verdict.measure].unit
-    values = (
-        f"{MEASURES[name].title} is {number(verdict.average, name)}{unit} with the average and "
-        f"{number(verdict.atk, name)}{unit} with AT_k"
+    average, atk = (f"{number(value, name)}{unit}" for value in (verdict.average, verdict.atk))
+    if verdict.low == verdict.high == 0.0:
+        return f"{MEASURES[name].title} is {average} and AT_k keeps the average"
+    interval = f"{span(verdict.low, verdict.high, name, verdict.average)}{units(name)}"
+    return (
+        f"{MEASURES[name].title} is {average} with the average and {atk} with AT_k: {_ANSWERS[verdict.answer]} "
+        f"({interval})"
     )
-    return f"{values}: {_ANSWERS[verdict.answer]} ({span(verdict.low, verdict.high, name)}{units(name)})."
 
 
 def _verdict_rows(verdicts: Mapping[str, Verdict]) -> list[list[Cell]]:
@@ -116,8 +119,8 @@ def _verdict_rows(verdicts: Mapping[str, Verdict]) -> list[list[Cell]]:
             Cell(MEASURES[name].heading),
             Cell(number(verdict.average, name)),
             Cell(number(verdict.atk, name)),
-            Cell(number(verdict.difference.mean, name, signed=True)),
-            Cell(span(verdict.low, verdict.high, name)),
+            Cell(number(verdict.difference.mean, name, signed=True, like=verdict.average)),
+            Cell(span(verdict.low, verdict.high, name, verdict.average)),
             Cell(_ANSWERS[verdict.answer]),
             Cell(f"{verdict.k_share:.2g}"),
         ]

@@ -35,20 +35,21 @@ AGGREGATE_TITLES = {"maximum": "maximum", "average": "average", "atk": "AT_k"}
 WEIGHT_TITLES = {"plain": "", "balanced": "balanced"}
 
 
-def number(value: float, measure: str, *, signed: bool = False) -> str:
-    """Return a value of a measure as text.
+def number(value: float, measure: str, *, signed: bool = False, like: float | None = None) -> str:
+    """Return a value of a measure as text, or a difference with the digits of the value it is a difference to.
 
     Examples
     --------
     >>> number(0.12345, "error"), number(-0.02, "error", signed=True), number(12345.678, "rmse")
     ('12.3', '-2.0', '12346')
+    >>> number(-0.1234, "rmse", signed=True, like=27.692), number(27.692, "rmse")
+    ('-0.12', '27.69')
     """
     shown = MEASURES[measure]
-    value, digits = shown.factor * value, shown.digits
-    sign = "+" if signed else ""
-    if not shown.percent and abs(value) >= 10.0:  # in units of the target: as many figures as matter
-        digits = max(0, 5 - len(str(int(abs(value)))))
-    return f"{value:{sign}.{digits}f}"
+    digits, size = shown.digits, abs(shown.factor * (value if like is None else like))
+    if not shown.percent and size >= 10.0:  # in units of the target: as many figures as matter
+        digits = max(0, 4 - len(str(int(size))))
+    return f"{shown.factor * value:{'+' if signed else ''}.{digits}f}"
 
 
 def mean_and_spread(values: Sequence[float], measure: str) -> str:
@@ -57,15 +58,15 @@ def mean_and_spread(values: Sequence[float], measure: str) -> str:
     return f"{number(float(np.mean(values)), measure)}±{number(spread, measure)}"
 
 
-def span(low: float, high: float, measure: str) -> str:
-    """Return an interval of a difference as text.
+def span(low: float, high: float, measure: str, like: float) -> str:
+    """Return an interval of a difference to a value as text.
 
     Examples
     --------
-    >>> span(-0.021, 0.004, "error")
+    >>> span(-0.021, 0.004, "error", like=0.2)
     '-2.1 to +0.4'
     """
-    return f"{number(low, measure, signed=True)} to {number(high, measure, signed=True)}"
+    return " to ".join(number(end, measure, signed=True, like=like) for end in (low, high))
 
 
 def units(measure: str) -> str:
