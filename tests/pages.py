@@ -47,6 +47,7 @@ def some_page(names=(), outcome="helps"):
     provenance = [("Command", name("atk compare data.csv")), (name("Data"), "200 rows, 2 columns"), ("Seed", "0")]
     return Page(
         name("Does the average top-k loss help on Monk?"),
+        name("AT_k helps on error"),
         name(
             "The error falls from 4.1 % to 2.4 % (95 % interval of the difference: 0.6 to 2.9), k = 10 chosen on "
             "validation data alone."
@@ -57,9 +58,9 @@ def some_page(names=(), outcome="helps"):
     )
 
 
-def paper(*blocks, outcome="none"):
+def paper(*blocks, outcome="same"):
     """Build a page with one section."""
-    return Page("Title", "Headline.", outcome, [Section("only", "Only section", blocks)])
+    return Page("Title", "Verdict", "Headline.", outcome, [Section("only", "Only section", blocks)])
 
 
 def curve(**changes):

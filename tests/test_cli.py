@@ -24,7 +24,7 @@ from atklearn.cli import app
 from atklearn.study.results import read_results
 
 KILLS = int(os.environ.get("ATKLEARN_KILLS", "2"))
-QUICK = ["--quick", "--splits", "2", "--jobs", "1"]
+QUICK = ["--quick", "--jobs", "1"]
 
 
 @pytest.fixture(autouse=True)
@@ -81,7 +81,10 @@ def malformed(folder):
         (malformed, ["rides.parquet", "--target", "rides"], "rides.parquet"),
         (rides, ["rides.csv", "--target", "rides", "--model", "no/such/model.skops"], "--model"),
         (rides, ["rides.csv", "--target", "rides", "--score", "rmse"], "rmse"),
+        (rides, ["rides.csv", "--target", "rides", "--score", "worst_group_error"], "without --group"),
         (rides, ["rides.csv", "--target", "rides", "--loss", "huber"], "huber"),
+        (rides, ["rides.csv", "--target", "rides", "--tail", "2"], "between 0 and 1, got 2"),
+        (rides, ["rides.csv", "--target", "rides", "--margin", "-1"], "below 1, got -1"),
         (None, ["--target", "rides"], "about a file, but none is named"),
     ],
 )
@@ -129,7 +132,7 @@ def test_from_a_table_to_predictions(folder):
     out = folder / "atklearn-out" / "compare-rides-rides-quick"
     assert {path.name for path in out.iterdir()} == {"results.jsonl", "report.html", "figures"}
     assert {path.suffix for path in (out / "figures").iterdir()} == {".png", ".svg"}
-    assert "Recommended: k = " in result.stdout
+    assert "Recommended for balanced error: k = " in " ".join(result.stdout.split())
     assert "Köln" in result.stdout
     assert all(len(line) <= 80 for line in result.stdout.splitlines() if "/" not in line)
     result = call("predict", "rides.skops", "rides.csv", "--out", "said.csv")
@@ -145,13 +148,50 @@ def test_the_default_and_json_and_quiet(folder):
     assert result.exit_code == 0
     answer = json.loads(result.stdout)
     assert answer["dataset"] == "monk"
-    assert answer["verdict"] in ("helps", "hurts", "none")
+    assert set(answer["verdicts"]) == {
+        "error", "balanced_error", "worst_class_error", "g_mean", "roc_auc", "average_precision", "log_loss", "brier",
+    }  # fmt: skip
+    for verdict in answer["verdicts"].values():
+        assert verdict["answer"] in ("helps", "hurts", "same", "undecided")
+        assert verdict["low"] <= verdict["difference"] <= verdict["high"]
+        assert verdict["atk"] - verdict["average"] == pytest.approx(verdict["difference"])
+        assert 0.0 < verdict["k_share"] <= 1.0
     assert (folder / answer["report"]).is_file()
     assert result.stderr == ""
     quiet = call("compare", "--quiet", *QUICK)  # finished before: read, not run
     assert quiet.exit_code == 0
-    assert " ".join(quiet.stdout.split()).endswith(answer["headline"])
+    assert " ".join(quiet.stdout.split()) == f"{answer['verdict']}. {answer['headline']}"
     assert quiet.stderr == ""
+
+
+def test_another_measure_is_answered_from_the_same_fits(folder):
+    """So is another margin; and asked again for the first, the first answer comes back."""
+    first = json.loads(call("compare", "--out", "here", "--json", *QUICK).stdout)
+    cells = [record for record in read_results(folder / "here" / "results.jsonl") if record["record"] == "cell"]
+    other = json.loads(
+        call("compare", "--out", "here", "--json", "--score", "g_mean", "--margin", "0.2", *QUICK).stdout
+    )
+    assert (other["score"], other["margin"]) == ("g_mean", 0.2)
+    assert {verdict["answer"] for verdict in other["verdicts"].values()} == {"same"}
+    assert {name: verdict["atk"] for name, verdict in other["verdicts"].items()} == {
+        name: verdict["atk"] for name, verdict in first["verdicts"].items()
+    }
+    again = [record for record in read_results(folder / "here" / "results.jsonl") if record["record"] == "cell"]
+    assert again == cells
+    assert json.loads(call("compare", "--out", "here", "--json", *QUICK).stdout) == first
+
+
+def test_a_finished_run_can_be_extended(folder):
+    assert call("compare", "--out", "here", "--quiet", *QUICK).exit_code == 0
+    path = folder / "here" / "results.jsonl"
+    before = path.read_bytes()
+    extended = json.loads(call("compare", "--out", "here", "--json", "--repeats", "2", *QUICK).stdout)
+    assert path.read_bytes().startswith(before)
+    assert extended["repeats"] == 2
+    anew = json.loads(call("compare", "--out", "there", "--json", "--repeats", "2", *QUICK).stdout)
+    assert anew["verdicts"] == extended["verdicts"]
+    kept = json.loads(call("compare", "--out", "here", "--json", *QUICK).stdout)
+    assert kept["repeats"] == 2, "what is there is used"
 
 
 def test_another_run_in_the_same_folder_is_refused_unless_fresh(folder):
@@ -220,7 +260,7 @@ def finished_lines(path):
 
 
 def test_killed_at_any_moment_it_goes_on_to_the_same_table(folder):
-    command = ["compare", "--quiet", "--splits", str(max(3, KILLS)), "--jobs", "2", "--out"]
+    command = ["compare", "--quiet", "--quick", "--repeats", str(max(4, KILLS)), "--jobs", "2", "--out"]
     undisturbed = start(folder, *command, "whole")
     assert undisturbed.wait() == 0
     rng = np.random.default_rng(KILLS)

@@ -11,8 +11,10 @@ from pages import HOSTILE, some_page
 from atklearn.datasets import make_toy
 from atklearn.report.comparison_page import comparison_page
 from atklearn.report.page import write_page
-from atklearn.study.comparison import Settings, run_comparison
+from atklearn.study.comparison import run_comparison
+from atklearn.study.outcome import Question
 from atklearn.study.results import read_results
+from atklearn.study.split_grids import Settings
 from atklearn.study.tabular import read_table
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: pip install playwright")
@@ -68,8 +70,8 @@ def compared(folder):
     X, y = make_toy(4, random_state=0)
     pd.DataFrame(X, columns=HOSTILE[:2]).assign(y=y).to_csv(folder / "toy.csv", index=False)
     data = read_table(folder / "toy.csv", "y")
-    settings = Settings.for_task("classification", quick=True, n_splits=2)
-    run_comparison(data, settings, folder / "results.jsonl")
+    settings = Settings.for_task("classification", len(y), quick=True, n_folds=3)
+    run_comparison(data, settings, Question.about("classification", has_groups=False), folder / "results.jsonl")
     return comparison_page(read_results(folder / "results.jsonl"))
 
 

@@ -1,9 +1,9 @@
-"""The report of a comparison says what its records say, and nothing else about how it was run."""
+"""The report of a comparison says what its records say, and nothing that another part of it denies."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+import re
 
 import numpy as np
 import pandas as pd
@@ -13,135 +13,302 @@ from scipy.sparse import csr_array
 from atklearn.datasets import make_toy
 from atklearn.losses.individual import INDIVIDUAL_LOSSES
 from atklearn.measures import MEASURES, Measure
+from atklearn.report.comparison_findings import Findings, comparison_summary, would_settle
 from atklearn.report.comparison_page import comparison_page
-from atklearn.report.content import Explorer, Table
+from atklearn.report.content import Chart, Explorer, Table
 from atklearn.report.wording import LOSS_TITLES, WEIGHT_TITLES, certified, number
-from atklearn.study.comparison import Settings, SplitGrids, run_comparison
+from atklearn.study.comparison import run_comparison
 from atklearn.study.methods import CLASS_WEIGHTS
+from atklearn.study.outcome import Question
 from atklearn.study.results import read_results
+from atklearn.study.split_grids import Settings, SplitGrids
 from atklearn.study.tabular import TabularData
 
-UNUSUAL = {"n_splits": 3, "n_ks": 3, "n_Cs": 2, "n_folds": 4, "test_share": 0.4, "tol": 0.02, "losses": ("hinge",)}
+UNUSUAL = {"repeats": 2, "n_folds": 3, "n_ks": 3, "n_Cs": 2, "n_inner_folds": 4, "tol": 0.02}
 
 
-def toy_table():
-    X, y = make_toy(4, random_state=0)
-    frame = pd.DataFrame(X, columns=["x", "y"])
-    rows = np.arange(1, len(y) + 1)
-    labels = np.where(y > 0, "yes", "no")
-    return TabularData("toy", frame, labels, "classification", "label", None, None, rows, "made here")
+def table(X, y, task="classification", groups=None):
+    frame = X if isinstance(X, csr_array) else pd.DataFrame(X, columns=[f"x{i}" for i in range(X.shape[1])])
+    return TabularData("made", frame, y, task, "y", groups, None if groups is None else "town",
+                       np.arange(1, len(y) + 1), "made here", [])  # fmt: skip
+
+
+def made(n=200, n_classes=2, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 4))
+    return X, np.array(["a", "b", "c"])[(X[:, 0] > 0.0).astype(int) + (n_classes == 3) * (X[:, 1] > 0.7)]
+
+
+def late_rows(n=240):
+    """Numbers of which a tenth is late, which no feature tells: the tail is to gain by a shift, the mean is not."""
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((n, 2))
+    return X, 100.0 + X @ [3.0, -2.0] + 0.5 * rng.standard_normal(n) + 6.0 * (rng.random(n) < 0.12)
+
+
+def compared(data, path, *, question=None, **changes):
+    settings = Settings.for_task(data.task, len(data.target), **{**UNUSUAL, **changes})
+    asked = question or Question.about(data.task, has_groups=data.groups is not None)
+    run_comparison(data, settings, asked, path)
+    return list(read_results(path))
 
 
 @pytest.fixture(scope="module")
-def lines(tmp_path_factory):
-    path = tmp_path_factory.mktemp("compare") / "results.jsonl"
-    run_comparison(toy_table(), Settings.for_task("classification", **UNUSUAL), path)
-    return [json.dumps(record) for record in read_results(path)]
+def runs(tmp_path_factory):
+    """Comparisons of every kind, as lines."""
+    folder = tmp_path_factory.mktemp("compare")
+    X, y = make_toy(4, random_state=0)
+    toy = table(X * [10.0, 0.1] + [5.0, -3.0], np.where(y > 0, "yes", "no"))
+    X, y = made()
+    groups = np.where(X[:, 2] > 0.0, "north", "south")
+    noisy = np.where((groups == "south") & (np.random.default_rng(0).random(200) < 0.4), "b", y)
+    kinds = {
+        "toy": toy,
+        "groups": table(X, noisy, groups=groups),
+        "three": table(*made(n_classes=3)),
+        "sparse": table(csr_array(np.where(X > 0.0, X, 0.0)), y),
+        "late": table(*late_rows(), "regression"),
+    }
+    return {name: list(map(json.dumps, compared(data, folder / f"{name}.jsonl"))) for name, data in kinds.items()}
 
 
 @pytest.fixture
-def records(lines):
-    return [json.loads(line) for line in lines]
+def records(runs):
+    def of(name):
+        return [json.loads(line) for line in runs[name]]
+
+    return of
 
 
 def of_kind(records, kind):
     return [record for record in records if record["record"] == kind]
 
 
+def blocks_of(page):
+    return [block for section in page.sections for block in section.blocks]
+
+
+def tables_of(page):
+    return {block.name: block for block in blocks_of(page) if isinstance(block, Table)}
+
+
+def explorer_of(page):
+    return next(block for block in blocks_of(page) if isinstance(block, Explorer))
+
+
 def said(records):
     return dict(comparison_page(records).provenance)
 
 
+ALL_KINDS = ["toy", "groups", "three", "sparse", "late"]
+
+
+@pytest.mark.parametrize("kind", ALL_KINDS)
+def test_every_number_is_that_of_the_summary(records, kind):
+    """Table, headline and plain data are three views of the same verdicts."""
+    found, summary, page = records(kind), comparison_summary(records(kind)), comparison_page(records(kind))
+    json.dumps(summary, allow_nan=False)
+    assert f"{summary['verdict']} {summary['headline']}" == f"{page.verdict} {page.headline}"
+    words = {"same": "the same"}
+    for name, block in (("verdicts", "verdicts"), ("with_maps", "with-maps"), ("within_log_loss", "within-log-loss")):
+        rows = tables_of(page)[block].rows if summary[name] else []
+        assert len(rows) == len(summary[name])
+        for row, (measure, verdict) in zip(rows, summary[name].items(), strict=True):
+            assert row[0].text == MEASURES[measure].heading
+            assert row[1].text == number(verdict["average"], measure)
+            assert row[2].text == number(verdict["atk"], measure)
+            assert row[5].text == words.get(verdict["answer"], verdict["answer"])
+    score = summary["verdicts"][summary["score"]]
+    assert page.outcome == score["answer"]
+    assert f"{len(of_kind(found, 'data')[0]['truth'])} rows" in tables_of(page)["verdicts"].note
+
+
+@pytest.mark.parametrize("kind", ALL_KINDS)
+def test_nothing_is_said_that_the_answers_deny(records, kind):
+    """A measure is said to be helped only if its answer says so, and the recommendation follows the answer."""
+    summary, page = comparison_summary(records(kind)), comparison_page(records(kind))
+    answers = {MEASURES[name].title: verdict["answer"] for name, verdict in summary["verdicts"].items()}
+    for word in ("helps", "hurts"):
+        named = re.findall(rf"AT_k {word} on ([^;]*)", page.verdict)
+        for title in [title for group in named for title in re.split(r", | and ", group)]:
+            assert answers[title] == word
+    score = summary["verdicts"][summary["score"]]
+    share, reason = summary["recommendation"]["share"], summary["recommendation"]["reason"]
+    if score["answer"] == "helps" and "better still" not in reason:
+        assert share < 1.0
+    if score["answer"] in ("same", "hurts"):
+        assert share == 1.0
+    assert ("undecided on the test parts" in reason) == (score["answer"] == "undecided")
+    if score["answer"] == "undecided":
+        assert "This run could have told" in page.headline
+    recommended = next(block for block in blocks_of(page) if isinstance(block, str))
+    assert ("k = n, the average" in recommended) == (share == 1.0)
+
+
+def test_the_tail_is_found_where_the_mean_has_nothing(records):
+    summary = comparison_summary(records("late"))
+    assert summary["score"] == "rmse"
+    assert summary["verdicts"]["rmse"]["answer"] in ("same", "undecided")
+    assert summary["verdicts"]["tail_error"]["answer"] == "helps"
+    assert "helps on" in summary["verdict"]
+    assert "tail error" in summary["verdict"]
+    text = " ".join(block for block in blocks_of(comparison_page(records("late"))) if isinstance(block, str))
+    assert "--score tail_error" in text
+    assert "an affine map of the predictions is what one would try instead" in text.lower()
+
+
+def test_same_model_same_numbers(records):
+    for kind in ALL_KINDS:
+        outcome = Findings(records(kind)).outcome
+        for name, verdict in outcome.verdicts.items():
+            if outcome.kept_average(name) == len(outcome.splits):
+                assert (verdict.average, verdict.low, verdict.high) == (verdict.atk, 0.0, 0.0)
+                assert verdict.answer == "same"
+
+
+def test_the_trade_off_is_read_off_the_validation(records):
+    found = Findings(records("late"))
+    chart = next(block for block in blocks_of(comparison_page(records("late"))) if isinstance(block, Chart))
+    path, average = chart.series[:2]
+    assert (chart.x_title, chart.y_title) == ("RMSE", "tail error")
+    assert path.labels[-1] == "100 %"
+    assert (path.x[-1], path.y[-1]) == (average.x[0], average.y[0])
+    assert min(path.y) < path.y[-1], "along k the tail gets better"
+    assert min(path.x) > 0.95 * path.x[-1], "and the mean does not"
+    grid = next(grid for grid in found.outcome.all_rows if LOSS_TITLES[grid.loss] == path.name)
+    best = grid.scores("rmse").mean(axis=0)[-1].argmax()
+    assert path.x[-1] == pytest.approx(grid.validation["rmse"].mean(axis=0)[-1, best])
+
+
+def test_another_question_moves_the_recommended_point(tmp_path):
+    data = table(*late_rows(), "regression")
+    records = compared(data, tmp_path / "late.jsonl", question=Question("tail_error"))
+    chart = next(block for block in blocks_of(comparison_page(records)) if isinstance(block, Chart))
+    assert chart.series[-1].name == "recommended"
+    assert chart.series[-1].y[0] < chart.series[1].y[0]
+
+
+def test_the_curve_stands_beside_the_best_average(records):
+    """So that a curve that falls towards small k is not taken for a gain that class weights have, too."""
+    chart = explorer_of(comparison_page(records("groups"))).chart
+    line = next(series for series in chart.series if series.role == "average")
+    found = Findings(records("groups")).outcome
+    best = min(grid.validation["balanced_error"].mean(axis=0)[-1].min() for grid in found.all_rows)
+    assert line.y[0] == pytest.approx(100.0 * best)
+
+
+def test_two_features_show_their_boundary(records):
+    X, y = make_toy(4, random_state=0)
+    X = X * [10.0, 0.1] + [5.0, -3.0]
+    explorer = explorer_of(comparison_page(records("toy")))
+    if Findings(records("toy")).model["loss"] == "hinge":
+        assert explorer.plane is None, "one k has one boundary, and the slider goes along another loss"
+        return
+    line = explorer.steps[-1].line  # of the average, in units of the table
+    said_of = np.where(X @ [line.a, line.b] + line.c > 0.0, 1.0, -1.0)
+    point = of_kind(records("toy"), "point")[-1]
+    assert (said_of != y).mean() == pytest.approx(point["error"])
+    assert len(explorer.steps) == UNUSUAL["n_ks"]
+
+
+def test_groups(records):
+    found = tables_of(comparison_page(records("groups")))
+    assert [row[0].text for row in found["groups"].rows] == ["north", "south"]
+    assert {row[0].text for row in found["top-by-group"].rows} == {"north", "south"}
+    north, south = (float(row[1].text) for row in found["groups"].rows)
+    assert north < south
+    summary = comparison_summary(records("groups"))
+    assert summary["verdicts"]["worst_group_error"]["average"] >= summary["verdicts"]["error"]["average"]
+
+
+def test_numbers_are_in_units_of_the_target(records):
+    summary = comparison_summary(records("late"))
+    average = next(m for m in summary["methods"] if (m["aggregate"], m["loss"]) == ("average", "squared_error"))
+    assert 1.0 < average["values"]["rmse"] < 4.0
+    assert "error" not in average["values"]
+
+
+def test_losses_without_probabilities_leave_their_cells_empty(records):
+    methods = tables_of(comparison_page(records("three")))["methods"]
+    place = methods.columns.index("log loss")
+    assert {bool(row[place].text) for row in methods.rows if "hinge" in row[0].text} == {False}
+    assert all(row[place].text for row in methods.rows if "log loss" in row[0].text)
+    assert "second name for C" in methods.note
+
+
+@pytest.mark.parametrize("kind", ALL_KINDS)
+def test_the_hardest_rows_come_first(records, kind):
+    rows = tables_of(comparison_page(records(kind)))["hardest-rows"].rows
+    losses = [float(row[1].text) for row in rows]
+    assert losses == sorted(losses, reverse=True)
+    assert all(1 <= int(row[0].text) <= 240 for row in rows)
+
+
 def test_the_settings_are_those_of_the_run(records):
-    found = said(records)
-    assert found["Splits"] == "3 random splits, 60 % to train, 40 % to test"
-    assert found["Choice of k and C"] == "within each training part, 4-fold cross-validation, by balanced error"
+    found = said(records("toy"))
+    assert found["Splits"] == "3-fold cross-validation, twice; in each split 66.67 % of the rows to train"
+    assert found["Choice of loss, weights, k and C"] == (
+        "within each training part, 4-fold cross-validation, by each measure for itself"
+    )
     assert found["Grids"] == "3 values of k and the maximum, 2 of C from 0.1 to 10000"
     assert found["Features"].endswith("then standardised")
+    assert "Left out" not in found
 
 
-def test_the_parts_are_as_large_as_asked_for():
-    grids = SplitGrids(toy_table(), Settings.for_task("classification", **UNUSUAL))
-    task = next(task for task in grids.tasks() if task.key is not None and task.key[0] == 0)
-    assert {record["k"] for record in grids.run(task) if record["aggregate"] == "average"} == {120.0}
+def test_a_quick_look_says_what_it_leaves_out(tmp_path):
+    records = compared(table(*made(100)), tmp_path / "quick.jsonl", quick=True, n_folds=2)
+    assert "finer grids" in said(records)["Left out"]
+    assert {grid.loss for grid in Findings(records).outcome.all_rows} == {"log_loss", "squared_hinge", "hinge"}
 
 
 def test_gaps_are_those_that_were_reached(records):
-    found = said(records)
-    largest = max(
-        gap for cell in of_kind(records, "cell") for gap in (cell["gap"], cell["fold_gap"]) if gap is not None
-    )
+    found, lines = said(records("toy")), records("toy")
+    largest = max(gap for cell in of_kind(lines, "cell") for gap in (cell["gap"], cell["fold_gap"]) if gap is not None)
     assert 0.0 < largest <= 0.02
     assert found["Fits of the grids"] == (
         f"every fit is certified to a relative duality gap of at most {largest:.2g} (0.02 was asked for)"
     )
     assert found["Recommended fit"].endswith("(1e-06 was asked for)")
-    assert found["Fits of the boundaries"].endswith("(0.02 was asked for)")
-    assert all(record["gap"] <= record["tol"] for kind in ("model", "point") for record in of_kind(records, kind))
-
-
-def test_no_gap_is_recorded_where_there_was_no_fit(records):
-    for cell in of_kind(records, "cell"):
-        assert (cell["gap"] is None) == (cell["split"] is None)
+    assert all(record["gap"] <= record["tol"] for kind in ("model", "point") for record in of_kind(lines, kind))
+    for cell in of_kind(lines, "cell"):
+        assert (cell["gap"] is None) == (cell["split"] is None), "no gap is recorded where there was no fit"
         assert 0.0 <= cell["fold_gap"] <= cell["tol"] == 0.02
-        assert cell["n_fits"] == 4 + (cell["split"] is not None)
-        assert cell["n_missed"] == 0
 
 
 def test_other_records_are_another_report(records):
     """What is said of the run is read, number by number."""
-    data = of_kind(records, "data")[0]
-    data["shares"], data["features"] = {"train": 0.9, "test": 0.1}, "as they came"
-    records[0]["config"]["n_splits"] = 17
-    for cell in of_kind(records, "cell"):
+    lines = records("toy")
+    of_kind(lines, "data")[0]["features"] = "as they came"
+    for cell in of_kind(lines, "cell"):
         cell["tol"], cell["n_folds"] = 0.5, 2
-    of_kind(records, "cell")[0] |= {"fold_gap": 0.75, "n_missed": 2}
-    of_kind(records, "model")[0] |= {"gap": 0.003, "tol": 0.004}
-    found = said(records)
-    n_fits = sum(cell["n_fits"] for cell in of_kind(records, "cell"))
-    assert found["Splits"] == "17 random splits, 90 % to train, 10 % to test"
-    assert "2-fold cross-validation, repeated 2 times" in found["Choice of k and C"]
+    of_kind(lines, "cell")[0] |= {"fold_gap": 0.75, "n_missed": 2}
+    of_kind(lines, "model")[0] |= {"gap": 0.003, "tol": 0.004, "reason": "it rained"}
+    found = said(lines)
+    n_fits = sum(cell["n_fits"] for cell in of_kind(lines, "cell"))
+    assert "2-fold cross-validation, repeated 2 times" in found["Choice of loss, weights, k and C"]
     assert found["Features"].endswith(": as they came")
     assert found["Fits of the grids"] == (
         f"{n_fits - 2} of {n_fits} fits are certified to a relative duality gap of 0.5, as asked for; the largest gap "
         "is 0.75"
     )
     assert found["Recommended fit"].endswith("of at most 0.003 (0.004 was asked for)")
+    assert "it rained" in next(block for block in blocks_of(comparison_page(lines)) if isinstance(block, str))
 
 
-def test_a_larger_test_part_makes_the_verdict_more_cautious(records):
-    rng = np.random.default_rng(0)
-    for cell in of_kind(records, "cell"):
-        cell["test"] = {name: value + 0.1 * rng.random() for name, value in cell["test"].items()}
-
-    def error(train, test):
-        of_kind(records, "data")[0]["shares"] = {"train": train, "test": test}
-        blocks = [block for section in comparison_page(records).sections for block in section.blocks]
-        table = next(block for block in blocks if isinstance(block, Table) and block.name == "differences")
-        return [float(row[1].text.split("±")[1]) for row in table.rows]
-
-    assert sum(error(0.9, 0.1)) < sum(error(0.1, 0.9))
+def test_sparse_features_are_not_said_to_be_standardised(records):
+    assert "largest absolute value" in said(records("sparse"))["Features"]
 
 
-def test_sparse_features_are_not_said_to_be_standardised():
-    data = toy_table()
-    sparse = replace(data, features=csr_array(data.features.to_numpy()))
-    grids = SplitGrids(sparse, Settings.for_task("classification", **UNUSUAL))
-    (record,) = grids.run(next(task for task in grids.tasks() if task.name == "data"))
-    assert "largest absolute value" in record["features"]
+def test_an_interrupted_comparison_has_no_report(records):
+    with pytest.raises(ValueError, match="was interrupted"):
+        comparison_page([record for record in records("toy") if record["record"] != "answer"])
 
 
-def test_titles_and_notes_are_those_of_the_measures(records):
-    page = comparison_page(records)
-    tables = {block.name: block for section in page.sections for block in section.blocks if isinstance(block, Table)}
-    names = list(of_kind(records, "cell")[0]["test"])
-    assert {"error", "balanced_error", "g_mean", "worst_class_error", "tail_loss"} == set(names)
-    assert set(tables["measures"].columns[1:]) == {MEASURES[name].heading for name in names}
-    assert MEASURES["tail_loss"].note in tables["measures"].note
-    assert MEASURES["tail_loss"].heading not in tables["verdict"].columns
-    explorer = next(block for section in page.sections for block in section.blocks if isinstance(block, Explorer))
-    assert explorer.chart.y_title == MEASURES["balanced_error"].heading
-    assert number(0.125, "g_mean") == "12.5"
+def test_what_is_open_says_what_would_settle_it(records):
+    found = Findings(records("groups")).outcome
+    for verdict in found.verdicts.values():
+        assert (verdict.remedy is not None) == (verdict.answer == "undecided")
+        assert number(verdict.detectable, verdict.measure, like=verdict.average) in would_settle(verdict)
 
 
 def test_one_entry_adds_a_measure(tmp_path, monkeypatch):
@@ -151,22 +318,27 @@ def test_one_entry_adds_a_measure(tmp_path, monkeypatch):
         higher_is_better=True, percent=True, digits=2,
     )  # fmt: skip
     monkeypatch.setitem(MEASURES, "accuracy", accuracy)
-    settings = Settings.for_task("classification", **{**UNUSUAL, "score": "accuracy", "n_splits": 2})
-    run_comparison(toy_table(), settings, tmp_path / "results.jsonl")
-    records = list(read_results(tmp_path / "results.jsonl"))
-    for cell in of_kind(records, "cell"):
-        if cell["test"]:
-            assert cell["test"]["accuracy"] == pytest.approx(1.0 - cell["test"]["error"], abs=1e-6)
-    page = comparison_page(records)
+    question = Question.about("classification", has_groups=False, score="accuracy")
+    records = compared(table(*made(90)), tmp_path / "results.jsonl", question=question, repeats=1)
+    summary, page = comparison_summary(records), comparison_page(records)
+    assert summary["verdicts"]["accuracy"]["atk"] == pytest.approx(1.0 - summary["verdicts"]["error"]["atk"], abs=0.05)
     assert page.headline.startswith("Accuracy ")
-    tables = {block.name: block for section in page.sections for block in section.blocks if isinstance(block, Table)}
-    assert tables["measures"].columns[1] == "accuracy %"
+    assert tables_of(page)["methods"].columns[1] == "accuracy %"
+    assert explorer_of(page).chart.y_title == "accuracy %"
 
 
 def test_everything_that_is_compared_has_a_title():
-    assert {*INDIVIDUAL_LOSSES} < {*LOSS_TITLES}
-    assert {*CLASS_WEIGHTS} < {*WEIGHT_TITLES}
+    assert {*INDIVIDUAL_LOSSES} == {*LOSS_TITLES}
+    assert {*CLASS_WEIGHTS} == {*WEIGHT_TITLES}
 
 
 def test_without_fits_nothing_is_certified():
     assert certified([]) == ""
+
+
+def test_a_part_of_the_rows_may_be_judged(tmp_path, monkeypatch):
+    monkeypatch.setattr("atklearn.study.split_grids._MOST_JUDGED", 60)
+    data = table(*late_rows(), "regression")
+    records = compared(data, tmp_path / "part.jsonl", repeats=1)
+    assert said(records)["Rows judged on"] == "60 of them"
+    assert SplitGrids(data, Settings.for_task("regression", 240, **UNUSUAL)).judged.size == 60

@@ -64,7 +64,7 @@ def test_terminal_folds_no_number():
 
 def test_terminal_leaves_out_what_it_cannot_show():
     text = printed(some_page())
-    assert "AT_k helps." in text
+    assert "AT_k helps on error. The error falls" in text
     assert "16.9†" in text
     assert "Error against k" not in text
     assert "Move k yourself" in text
