@@ -44,7 +44,8 @@ class ATkClassifier(LinearClassifierMixin, LinearATk):
     C : float or None, default=None
         Inverse regularisation strength, relative to the mean of the top k (scikit-learn's C, relative to the sum of
         losses, equals ours divided by n). None is n, the weight of all samples: the penalty of
-        :class:`sklearn.linear_model.LogisticRegression` as it comes, which k = 1.0 then is.
+        :class:`sklearn.linear_model.LogisticRegression` as it comes, which k = 1.0 then is. With more than two classes,
+        ``k="auto"`` chooses between n and 10 n.
     scoring : str, callable or None, default=None
         What ``k="auto"`` chooses by, higher being better; not looked at otherwise. The name of a measure ("error",
         "balanced_error", "worst_class_error", "g_mean", "roc_auc", "average_precision", "log_loss", "brier": see

@@ -25,6 +25,11 @@ from atklearn.solvers.stochastic.sgd import SGD, solve_sgd
 
 __all__ = ["LinearATk"]
 
+# The default C, as multiples of scikit-learn's. One class against the rest may ask for a weaker penalty than the
+# multinomial model, which shares it among the classes (docs/decisions/0015), so that k = "auto" tries another one.
+_ONE_PROBLEM = (1.0,)
+_MANY = (1.0, 10.0)
+
 
 class LinearATk(CallbackSupportMixin, BaseEstimator):
     """Base of the linear estimators."""
@@ -75,9 +80,9 @@ class LinearATk(CallbackSupportMixin, BaseEstimator):
                 getattr(self, "class_weight", None),
                 type(self).__name__,
             )
-            k = self._auto_k(posing, X, y, sample_weight) if self.k == "auto" else self.k
+            k, which = self._auto_k(posing, X, y, sample_weight) if self.k == "auto" else (self.k, 0)
             posed = posing.on(X, y, sample_weight, k=k)
-            self.C_ = self._C_of(posed.targets.total)
+            self.C_ = self._Cs_of(posed.targets.total, len(posed.problems))[which]
             posed = posed.at(posed.k, self.C_)
             solve = _solver(self.solver)
             solutions = [
@@ -88,19 +93,22 @@ class LinearATk(CallbackSupportMixin, BaseEstimator):
             progress.finish()
         return self
 
-    def _C_of(self, total: float) -> float:
-        """Return the C for samples of some total mass."""
-        return float(self._C_per_sample * total if self.C is None else self.C)
+    def _Cs_of(self, total: float, n_problems: int) -> list[float]:
+        """Return the C for samples of some total mass; where it may be chosen along with k, all there are to try."""
+        if self.C is not None:
+            return [float(self.C)]
+        return [multiple * self._C_per_sample * total for multiple in (_ONE_PROBLEM if n_problems == 1 else _MANY)]
 
-    def _auto_k(self, posing: Posing, X: Any, y: Any, sample_weight: Any) -> float:
-        """Return the share k/n that cross-validation chooses."""
-        classes, scoring = None, self.scoring
+    def _auto_k(self, posing: Posing, X: Any, y: Any, sample_weight: Any) -> tuple[float, int]:
+        """Return the share k/n that cross-validation chooses, and which C."""
+        classes, scoring, n_problems = None, self.scoring, 1
         if posing.is_classification:
             classes = np.unique(y if sample_weight is None else y[check_mass(sample_weight, y.size) > 0.0])
+            n_problems = 1 if classes.size <= 2 else classes.size
         if scoring is None:
             scoring = self._score_to_choose_by
         judge = make_judge(clone(self), scoring, X.shape[1], classes)
-        return auto_k(posing, X, y, sample_weight, self._C_of, judge)
+        return auto_k(posing, X, y, sample_weight, lambda total: self._Cs_of(total, n_problems), judge)
 
     def _starts(self, posed: Posed) -> list[Solution | None]:
         """Return the previous solutions where a warm start is asked for and they fit."""

@@ -125,9 +125,14 @@ def corrected_standard_error(differences: Array, test_to_train: float) -> Array:
 
 
 def auto_k(
-    posing: Posing, X: Any, y: npt.NDArray[Any], sample_weight: Any, C_of: Callable[[float], float], judge: Judging
-) -> float:
-    """Return the share k/n for given data and loss: cross-validation over k alone.
+    posing: Posing,
+    X: Any,
+    y: npt.NDArray[Any],
+    sample_weight: Any,
+    Cs_of: Callable[[float], list[float]],
+    judge: Judging,
+) -> tuple[float, int]:
+    """Return the share k/n for given data and loss, and which C: cross-validation over k and a few C.
 
     The grid is that of :func:`default_ks`, the rule :func:`choose_within_error`: at 1 standard error on 5 folds, which
     ends it where the average is kept, else at 1.5 on twice 5. Many samples are thinned out first. The choice depends on
@@ -139,8 +144,8 @@ def auto_k(
     posing : Posing
     X, y, sample_weight : array-like
         Checked.
-    C_of : callable
-        Takes the mass of samples, returns the C to fit them with.
+    Cs_of : callable
+        Takes the mass of samples, returns the C to try, ascending.
     judge : callable
         See :meth:`Fold.fill`.
     """
@@ -148,16 +153,16 @@ def auto_k(
     samples = Distribution.of(X, y, mass, classification=posing.is_classification).thinned(_AUTO_ROWS)
     folds = min(_AUTO_FOLDS, samples.rarest)
     if folds < 2:  # nothing to validate with
-        return 1.0
+        return 1.0, 0
     posed = posing.on(X[samples.rows], y[samples.rows], samples.mass)
     ks = default_ks(_AUTO_KS, collapse_share(posed.problems) if posing.is_classification else None)
-    C = C_of(posed.targets.total)
-    scores = np.empty((0, ks.size, 1))
+    Cs = Cs_of(posed.targets.total)
+    scores = np.empty((0, ks.size, len(Cs)))
     for seed, errors in enumerate(_AUTO_ERRORS):
         rows, mass, splits = samples.cut(folds, seed)
-        grids = [Fold(posing, X[rows], y[rows], mass, split, ks, [C]) for split in splits]
-        scores = np.concatenate([scores, [grid.fill(np.empty((ks.size, 1)), judge) for grid in grids]])
-        chosen, _ = choose_within_error(scores, 1.0 / (folds - 1), errors)
+        grids = [Fold(posing, X[rows], y[rows], mass, split, ks, Cs) for split in splits]
+        scores = np.concatenate([scores, [grid.fill(np.empty((ks.size, len(Cs))), judge) for grid in grids]])
+        chosen, which = choose_within_error(scores, 1.0 / (folds - 1), errors)
         if chosen == ks.size - 1:
             break
-    return float(ks[chosen])
+    return float(ks[chosen]), which
