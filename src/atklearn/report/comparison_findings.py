@@ -105,7 +105,8 @@ def _about(found: Findings, verdict: Verdict) -> str:
             f"{sentence(measure.title)} {number(verdict.average, name)}{unit}: AT_k kept the average on all "
             f"{n_splits} splits."
         )
-    change = f" ({100.0 * measure.sign * verdict.relative:+.1f} %)" if measure.relative else ""
+    percents = round(100.0 * measure.sign * verdict.relative, 1)
+    change = f" ({percents:+.1f} %)" if measure.relative and percents else ""
     interval = f"a difference of {span(verdict.low, verdict.high, name, verdict.average)}{units(name)}"
     text = f"{sentence(measure.title)} {values}{change}, {interval}."
     if verdict.answer == "undecided":

@@ -49,7 +49,8 @@ def number(value: float, measure: str, *, signed: bool = False, like: float | No
     digits, size = shown.digits, abs(shown.factor * (value if like is None else like))
     if not shown.percent and size >= 10.0:  # in units of the target: as many figures as matter
         digits = max(0, 4 - len(str(int(size))))
-    return f"{shown.factor * value:{'+' if signed else ''}.{digits}f}"
+    rounded = round(shown.factor * value, digits) + 0.0  # no minus before a zero
+    return f"{rounded:{'+' if signed else ''}.{digits}f}"
 
 
 def mean_and_spread(values: Sequence[float], measure: str) -> str:
