@@ -207,7 +207,9 @@ class Outcome:
             pick = atk if answer == "undecided" else average
         side: Aggregate = "atk" if pick.share < 1.0 else "average"
         reason = self._reason(pick, beaten=beaten)
-        if side in self.map_verdicts and self.map_verdicts[side].answer == "helps":
+        if beaten:
+            pick = _best_mapped(self.all_rows, side, score) or pick
+        elif side in self.map_verdicts and self.map_verdicts[side].answer == "helps":
             pick = _best_mapped(self.all_rows, side, score) or pick
             reason += f"; {_MAPS[self.task]} was seen to help on the test parts, too"
         return Recommendation(pick.loss, pick.weights, pick.share, pick.C, pick.map, reason)
