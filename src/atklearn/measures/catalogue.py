@@ -119,7 +119,11 @@ def _geometric_mean_of_recalls(answers: Answers) -> Array:
 def _mean_over_problems(answers: Answers, measure: Callable[..., Array], alone: float) -> Array:
     """Return the mean of a measure over the problems that have samples of both kinds; a fixed value if none has."""
     found = [measure(decisions, positive, answers.sample_weight) for decisions, positive in answers.told_apart]
-    return np.mean(found, axis=0) if found else np.full(answers.predictions.shape[:-1], alone)
+    if found:
+        return np.asarray(np.mean(found, axis=0))
+    weight = answers.sample_weight
+    shape = np.broadcast_shapes(answers.predictions.shape, () if weight is None else weight.shape)
+    return np.full(shape[:-1], alone)
 
 
 def _brier(answers: Answers) -> Array:
