@@ -112,7 +112,8 @@ def _over_classes(answers: Answers, take: Callable[..., Array]) -> Array:
 
 
 def _geometric_mean_of_recalls(answers: Answers) -> Array:
-    recalls = 1.0 - answers.class_errors
+    # not one minus the errors, whose rounding a root would make large
+    recalls = np.stack([answers.mean(~answers.wrong, answers.y == label) for label in np.unique(answers.y)])
     return np.asarray(np.nanprod(recalls, axis=0) ** (1.0 / np.isfinite(recalls).sum(axis=0)))
 
 
