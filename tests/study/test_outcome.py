@@ -29,7 +29,7 @@ def said_with(wrong, fixable):
     return decisions
 
 
-def sides(average, atk, lead, rows, loss="log_loss", shift=-1.0):
+def sides(average, atk, lead, rows, loss="log_loss", shift=-1.0, mapped_lead=None):
     """Return a grid whose average and AT_k say this; k leads in validation by so much, mapped sides as they are."""
     validation = np.full((3, 2, 1), 0.3) + NOISE[:, None, None]
     validation[:, 0] -= lead
@@ -37,6 +37,8 @@ def sides(average, atk, lead, rows, loss="log_loss", shift=-1.0):
     mapped = {}
     for name, k, decisions in (("average", N_TRAIN, average), ("atk", K, atk)):
         errors = ((decisions + shift > 0.0) != TRUTH).mean() + NOISE
+        if mapped_lead is not None:
+            errors = 0.1 + NOISE - mapped_lead * (name == "atk")
         mapped[name, "error"] = Mapped(k, 1.0, (1.0, shift), errors)
     return grid(loss, "plain", {"error": validation}, N_TRAIN, [K, N_TRAIN], [1.0], mapped, said, rows)
 
@@ -51,13 +53,13 @@ def parts():
     return [rows for _ in range(REPEATS) for rows in np.array_split(rng.permutation(N), FOLDS)]
 
 
-def outcome(average, atk, lead=0.1, lead_on_all=None, shift=-1.0, others=()):
+def outcome(average, atk, lead=0.1, lead_on_all=None, shift=-1.0, others=(), mapped_lead=None):
     """Return the outcome where average and AT_k are wrong on so many rows and on so many that a map puts right."""
     said = said_with(*average), said_with(*atk)
     grids = {}
     for split, rows in [*enumerate(parts()), (None, np.arange(0))]:
         of_split = lead if split is not None or lead_on_all is None else lead_on_all
-        grids[split] = [sides(*said, of_split, rows, shift=shift)]
+        grids[split] = [sides(*said, of_split, rows, shift=shift, mapped_lead=mapped_lead)]
         grids[split] += [replace(other, rows=rows, said={at: f[:, rows] for at, f in other.said.items()})
                          for other in others]  # fmt: skip
     return Outcome(grids, data_record(), Question("error"))
@@ -96,11 +98,13 @@ def test_where_validation_keeps_the_average_there_is_no_difference():
     assert found.recommendation.share == 1.0
 
 
-def test_a_map_that_beats_atk_is_recommended_with_the_average():
-    found = outcome((0, 80), (20, 0))
-    assert (found.verdicts["error"].answer, found.contests["error"].answer) == ("helps", "hurts")
+@pytest.mark.parametrize(("mapped_lead", "answer"), [(0.05, "hurts"), (None, "same")])
+def test_a_map_that_beats_atk_is_recommended_with_the_average(mapped_lead, answer):
+    """Whether AT_k led in validation and lost, or kept the mapped average itself."""
+    found = outcome((0, 80), (20, 0), mapped_lead=mapped_lead)
+    assert (found.verdicts["error"].answer, found.contests["error"].answer) == ("helps", answer)
     assert (found.recommendation.share, found.recommendation.map) == (1.0, (1.0, -1.0))
-    assert "better still" in found.recommendation.reason
+    assert {"hurts": "better still", "same": "nothing to gain"}[answer] in found.recommendation.reason
     verdict = found.map_verdicts["average"]
     assert (verdict.answer, verdict.average, verdict.atk) == ("helps", 0.2, 0.0)
 

@@ -61,9 +61,7 @@ def test_errors_over_rows_and_over_folds_tell_the_same():
 def test_intervals_are_without_zero_exactly_where_holm_finds_a_difference(seed):
     pairs = many_pairs(seed)
     error = 0.02 * np.sqrt(FOLDS * (1 / SPLITS + 1 / (FOLDS - 1)))
-    p_values = {
-        name: 2 * stats.t(SPLITS - 1).sf(abs(pair.atk - pair.average) / error) for name, pair in pairs.items()
-    }
+    p_values = {name: 2 * stats.t(SPLITS - 1).sf(abs(pair.atk - pair.average) / error) for name, pair in pairs.items()}
     rejected = set()
     for step, name in enumerate(sorted(p_values, key=p_values.get)):
         if p_values[name] >= SIGNIFICANCE / (len(p_values) - step):
