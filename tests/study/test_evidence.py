@@ -71,7 +71,7 @@ def test_of_smaller_k_the_largest_within_half_a_standard_error_is_taken():
 
 def test_every_measure_chooses_for_itself():
     def at(best_k, best_C):
-        return shaped(lambda k, C: 0.3 - 0.1 * (k == best_k) - 0.02 * (C == best_C))
+        return shaped(lambda k, C: 0.3 - 0.1 * (k == best_k) - 0.02 * (best_C == C))
 
     grids = [
         grid("log_loss", "plain", {"error": at(50.0, 1.0), "balanced_error": at(20.0, 10.0) + 0.05}),
