@@ -15,6 +15,8 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from tables import mixed_table
 
 from atklearn import ATkClassifier, ATkClassifierCV, ATkRegressor, Huber
+from atklearn.study.last_fit import fit_recommended
+from atklearn.study.outcome import Recommendation
 from atklearn.study.saving import load_model, predict_table, save_model
 from atklearn.study.tabular import make_features, read_table
 
@@ -95,6 +97,33 @@ class TestRoundTrip:
         model = Pipeline([("features", features), ("model", search.best_estimator_)])
         again = there_and_back(model, tmp_path)
         assert_array_equal(again.predict(data.features), model.predict(data.features))
+
+    @pytest.mark.parametrize("shift", [-0.75, 0.5])
+    def test_carries_its_threshold(self, table, tmp_path, shift):
+        data = read_table(table, "rides", drop=["comment"])
+        plain, mapped = (
+            fit_recommended(data, Recommendation("log_loss", "balanced", 0.8, 1.0, values, ""))
+            for values in (None, (1.0, shift))
+        )
+        decisions = plain.decision_function(data.features)
+        expected = np.where(decisions + shift > 0.0, "many", "few")
+        assert (expected != plain.predict(data.features)).any()
+        again = there_and_back(mapped, tmp_path)
+        for model in (mapped, again):
+            assert_array_equal(model.predict(data.features), expected)
+        predictions = predict_table(again, table)
+        assert_array_equal(predictions["prediction"], expected)
+        assert_allclose(predictions["probability_many"], plain.predict_proba(data.features)[:, 1])
+
+    def test_carries_its_affine_map(self, table, tmp_path):
+        data = read_table(table, "whole", task="regression", drop=["comment"])
+        plain, mapped = (
+            fit_recommended(data, Recommendation("squared_error", "plain", 0.5, 10.0, values, ""))
+            for values in (None, (1.25, -3.0))
+        )
+        expected = 1.25 * plain.predict(data.features) - 3.0
+        for model in (mapped, there_and_back(mapped, tmp_path)):
+            assert_allclose(model.predict(data.features), expected)
 
     def test_of_a_sparse_table(self, tmp_path):
         rng = np.random.default_rng(0)

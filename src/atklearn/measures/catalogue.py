@@ -112,14 +112,19 @@ def _over_classes(answers: Answers, take: Callable[..., Array]) -> Array:
 
 
 def _geometric_mean_of_recalls(answers: Answers) -> Array:
-    recalls = 1.0 - answers.class_errors
+    # not one minus the errors, whose rounding a root would make large
+    recalls = np.stack([answers.mean(~answers.wrong, answers.y == label) for label in np.unique(answers.y)])
     return np.asarray(np.nanprod(recalls, axis=0) ** (1.0 / np.isfinite(recalls).sum(axis=0)))
 
 
 def _mean_over_problems(answers: Answers, measure: Callable[..., Array], alone: float) -> Array:
     """Return the mean of a measure over the problems that have samples of both kinds; a fixed value if none has."""
     found = [measure(decisions, positive, answers.sample_weight) for decisions, positive in answers.told_apart]
-    return np.mean(found, axis=0) if found else np.full(answers.predictions.shape[:-1], alone)
+    if found:
+        return np.asarray(np.mean(found, axis=0))
+    weight = answers.sample_weight
+    shape = np.broadcast_shapes(answers.predictions.shape, () if weight is None else weight.shape)
+    return np.full(shape[:-1], alone)
 
 
 def _brier(answers: Answers) -> Array:

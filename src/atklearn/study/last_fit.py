@@ -67,7 +67,9 @@ def fit_recommended(data: TabularData, recommendation: Recommendation) -> Pipeli
         if recommendation.map is not None:
             model = FixedThresholdClassifier(model, threshold=-shift, response_method="decision_function")
     else:  # as in the comparison, C weighs losses in units of the target's spread
-        model = TransformedTargetRegressor(ATkRegressor(**options), transformer=MappedScaler(slope=slope, shift=shift))
+        scaler = MappedScaler(slope=slope, shift=shift)
+        # a map is not undone on the way back
+        model = TransformedTargetRegressor(ATkRegressor(**options), transformer=scaler, check_inverse=False)
     with recorded_misses():
         return Pipeline([("features", make_features(data)), ("model", model)]).fit(data.features, data.target)
 

@@ -221,24 +221,38 @@ class Outcome:
         assert chosen is not None
         average, atk, below = chosen
         answer = self.verdicts[score].answer
-        contest = self.contests.get(score)
-        beaten = answer == "helps" and contest is not None and contest.answer == "hurts"
+        beaten = answer == "helps" and self._mapped_average_is_enough
         if answer == "helps" and not beaten and below is not None:
             pick = below
         else:
             pick = atk if answer == "undecided" else average
         side: Aggregate = "atk" if pick.share < 1.0 else "average"
         reason = self._reason(pick, beaten=beaten)
-        if side in self.map_verdicts and self.map_verdicts[side].answer == "helps":
+        if beaten:
+            pick = _best_mapped(self.all_rows, side, score) or pick
+        elif side in self.map_verdicts and self.map_verdicts[side].answer == "helps":
             pick = _best_mapped(self.all_rows, side, score) or pick
             reason += f"; {_MAPS[self.task]} was seen to help on the test parts, too"
         return Recommendation(pick.loss, pick.weights, pick.share, pick.C, pick.map, reason)
+
+    @cached_property
+    def _mapped_average_is_enough(self) -> bool:
+        """Whether the average with mapped decision values is better than AT_k, or was kept where AT_k might be it."""
+        score = self.question.score
+        contest = self.contests.get(score)
+        if contest is None or contest.answer not in ("hurts", "same"):
+            return False
+        kept = contest.k_share == 1.0 and self.map_verdicts["average"].answer == "helps"
+        return contest.answer == "hurts" or kept
 
     def _reason(self, pick: Choice, *, beaten: bool) -> str:
         """Say why, so that it follows from the answer."""
         answer, title = self.verdicts[self.question.score].answer, MEASURES[self.question.score].title
         if beaten:
-            return f"AT_k was better than the plain average, but with {_MAPS[self.task]} the average was better still"
+            what = (
+                "was better still" if self.contests[self.question.score].answer == "hurts" else "leaves nothing to gain"
+            )
+            return f"AT_k was better than the plain average, but with {_MAPS[self.task]} the average {what}"
         if answer == "helps":
             return (
                 f"AT_k was better on the test parts; this is the largest k within half a standard error of the best "

@@ -18,6 +18,9 @@ from sklearn.utils.validation import check_is_fitted
 from atklearn.estimators.linear import ATkClassifier, ATkRegressor
 from atklearn.losses.individual import INDIVIDUAL_LOSSES
 from atklearn.study.files import write_whole
+from atklearn.study.last_fit import fit_recommended
+from atklearn.study.methods import COMPARED_LOSSES
+from atklearn.study.outcome import Recommendation
 from atklearn.study.reading import as_feature, check_file, is_svmlight, read_frame, read_svmlight
 from atklearn.study.tabular import TabularData, make_features
 
@@ -222,4 +225,8 @@ def _trusted_types() -> frozenset[str]:
         data = TabularData("", features, count, "regression", "", None, None, count, "")
         pipeline = Pipeline([("features", make_features(data)), ("model", estimator(k=np.float64(1.0)))])
         saved.append(pipeline.fit(features, count % 2))
+    for task in ("classification", "regression"):  # with mapped decision values, as a comparison may recommend
+        data = TabularData("", sparse, count % 2, task, "", None, None, count, "")
+        loss = COMPARED_LOSSES[task][0]
+        saved.append(fit_recommended(data, Recommendation(loss, "plain", 1.0, 1.0, (1.0, 0.5), "")))
     return frozenset(skops.io.get_untrusted_types(data=skops.io.dumps(saved)))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
-from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.model_selection import KFold, RepeatedKFold, RepeatedStratifiedKFold, StratifiedKFold
 
 from atklearn.losses.individual import Array, resolve_individual_loss
 from atklearn.losses.individual import Task as LearningTask
@@ -18,7 +18,7 @@ from atklearn.measures import MEASURES, Answers
 from atklearn.measures.answers import TAIL_SHARE
 from atklearn.measures.catalogue import evaluate_measures
 from atklearn.problems.posing import Posing
-from atklearn.selection.choosing import default_Cs, default_folds, default_ks
+from atklearn.selection.choosing import default_Cs, default_ks
 from atklearn.selection.folds import Fold, Split
 from atklearn.solvers.exact.collapse import collapse_share
 from atklearn.study.evidence import best_below_all, best_of_all, best_of_one
@@ -37,7 +37,7 @@ _MOST_JUDGED = (
 # The rows up to which the folds are repeated so many times: the fewer there are, the wider the intervals.
 _REPEATS = ((2_000, 5), (20_000, 2))
 _QUICK = {
-    "repeats": 1, "n_ks": 4, "n_Cs": 6, "n_inner_folds": 3, "max_rows": 50_000,
+    "repeats": 1, "n_ks": 4, "n_Cs": 6, "n_inner_folds": 3, "last_repeats": 1, "max_rows": 50_000,
     "left_out": "a quick look: without --quick there are more repeats (below 20,000 rows), finer grids of k and C, "
     "five folds to choose by, and no limit of 50,000 rows",
 }  # fmt: skip
@@ -58,6 +58,8 @@ class Settings:
         Of each repeat; fewer if a class has fewer rows.
     n_inner_folds : int
         Of each training part, for validation.
+    last_repeats : int
+        Of the validation on all rows, which nothing tests.
     n_ks, n_Cs : int
         Sizes of the grids. A smaller k regularises, too: with few C to try, it would gain what another C has.
     tail : float
@@ -76,6 +78,7 @@ class Settings:
     repeats: int = 5
     n_folds: int = 10
     n_inner_folds: int = 5
+    last_repeats: int = 5
     n_ks: int = 6
     n_Cs: int = 11
     tail: float = TAIL_SHARE
@@ -87,10 +90,12 @@ class Settings:
     @classmethod
     def for_task(cls, task: LearningTask, n_rows: int, *, quick: bool = False, **changes: Any) -> Settings:
         """Return the settings for a task and so many rows, full or for a quick first look, with changes."""
+        repeats = next((repeats for most, repeats in _REPEATS if n_rows < most), 1)
         settings: dict[str, Any] = {
             "losses": COMPARED_LOSSES[task],
             "weights": tuple(CLASS_WEIGHTS) if task == "classification" else ("plain",),
-            "repeats": next((repeats for most, repeats in _REPEATS if n_rows < most), 1),
+            "repeats": repeats,
+            "last_repeats": repeats,
         }
         settings |= (_QUICK if quick else {}) | changes
         for loss in settings["losses"]:
@@ -178,7 +183,7 @@ class SplitGrids:
             answers, reached = self._fit(posing, taken, y, fold, ks, Cs)
             on_folds.append(answers)
             fold_gaps.append(reached)
-        n_folds = len(on_folds) // getattr(splitter, "n_repeats", 1)
+        n_folds = len(on_folds) // (self.settings.last_repeats if split is None else 1)
         measured = [evaluate_measures(answers) for answers in on_folds]
         # as they are written, since whoever reads them has to choose the same cells
         validation = {name: _as_written(np.stack([fold[name] for fold in measured])) for name in measured[0]}
@@ -300,11 +305,12 @@ class SplitGrids:
         return (StratifiedKFold if self.classification else KFold)(n_folds, shuffle=True, random_state=seed)
 
     def _validation_folds(self, split: int | None, y: npt.NDArray[Any]) -> Any:
-        """Return the folds of a training part; those of all rows, which nothing tests, are repeated."""
-        seed = self.settings.random_state
-        if split is None and self.settings.repeats > 1:
-            return default_folds(y, classification=self.classification, random_state=seed)
-        return self._folds(min(self.settings.n_inner_folds, self._rarest(y)), seed)
+        """Return the folds of a training part; those of all rows are repeated, however often the splits are."""
+        n_folds, seed = min(self.settings.n_inner_folds, self._rarest(y)), self.settings.random_state
+        if split is not None:
+            return self._folds(n_folds, seed)
+        repeated = RepeatedStratifiedKFold if self.classification else RepeatedKFold
+        return repeated(n_splits=n_folds, n_repeats=self.settings.last_repeats, random_state=seed)
 
     def take(self, split: int | None) -> TableSplit:
         """Return the rows of a split, or all rows as a training part; that of the last call is kept."""
@@ -334,8 +340,10 @@ class SplitGrids:
         if loss in AVERAGE_ONLY:
             return [1.0]
         bound = collapse_share(posing.on(X, y).problems) if self.classification else None
-        shares = default_ks(self.settings.n_ks, bound).tolist()
-        return [1, *shares] if weights == "plain" else shares
+        shares = default_ks(self.settings.n_ks, bound)
+        if shares[0] * y.size <= 1.0:  # a part of one row is the maximum again
+            shares = default_ks(self.settings.n_ks, 1.0 / y.size)
+        return [1, *shares.tolist()] if weights == "plain" else shares.tolist()
 
     def _fit(
         self, posing: Posing, taken: TableSplit, y: npt.NDArray[Any], split: Split, ks: Sequence[float], Cs: Array

@@ -186,7 +186,7 @@ def judge(
     >>> found = judge({"error": Pair(0.3, 0.2, 0.02)}, {"error": [0.4] * 20}, margin=0.01, n_rows=500, n_splits=20,
     ...               n_folds=10)
     >>> found["error"].answer, round(found["error"].high, 3)
-    ('helps', -0.046)
+    ('helps', -0.047)
     """
     ratio = 1.0 / (n_folds - 1)
     widening = np.sqrt(n_folds * (1.0 / n_splits + ratio))
