@@ -67,7 +67,7 @@ def grid(loss, weights, validation, n=100.0, ks=(1.0, 20.0, 50.0, 100.0), Cs=(1.
     ks = np.asarray(ks)
     test = {name: values.mean(axis=0) for name, values in validation.items()}
     n_folds = len(next(iter(validation.values())))
-    return Grid(loss, weights, ks, ks / n, np.asarray(Cs), n_folds, validation, test, {}, mapped or {},
+    return Grid(loss, weights, ks, ks / n, np.asarray(Cs), n_folds, validation, test, mapped or {},
                 np.asarray(rows, dtype=np.intp), said or {})  # fmt: skip
 
 
@@ -75,4 +75,4 @@ def choice(said, rows, share=1.0):
     """Return a choice that said this about the rows of a test part."""
     said = np.atleast_2d(np.asarray(said, dtype=np.float64))
     rows = np.asarray(rows, dtype=np.intp)
-    return Choice("log_loss", "plain", share * 100, share, 1.0, None, np.zeros(3), 0.5, rows, said, {}, {})
+    return Choice("log_loss", "plain", share * 100, share, 1.0, None, np.zeros(3), 0.5, rows, said, {})
