@@ -40,7 +40,8 @@ from atklearn.study.methods import AVERAGE_ONLY, CLASS_WEIGHTS, COMPARED_LOSSES
 from atklearn.study.outcome import Outcome, Question
 from atklearn.study.results import read_results
 from atklearn.study.running import recorded_misses
-from atklearn.study.split_grids import Settings, SplitGrids
+from atklearn.study.settings import Settings
+from atklearn.study.split_grids import SplitGrids
 from atklearn.study.tabular import TabularData
 
 N_FRESH = 20_000

@@ -135,7 +135,7 @@ def compare(
         from atklearn.study.outcome import Question
         from atklearn.study.results import read_results
         from atklearn.study.saving import save_model
-        from atklearn.study.split_grids import Settings
+        from atklearn.study.settings import Settings
         from atklearn.study.tabular import monk_table, read_table
 
         if model is not None and not model.absolute().parent.is_dir():

@@ -90,3 +90,12 @@ def test_the_default_penalty_of_the_average_is_that_of_ridge():
 def test_a_C_that_is_given_is_taken():
     X, y = load_diabetes(return_X_y=True)
     assert ATkRegressor(k=1.0, C=7).fit(scale(X), y).C_ == 7.0
+
+
+def test_a_loss_that_is_its_own_score_has_nothing_to_choose():
+    """By default a regressor is ridge regression; asked for the tail, it looks for another k."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((400, 3))
+    y = X[:, 0] + 0.3 * rng.standard_normal(400) + 3.0 * (rng.random(400) < 0.1)
+    assert_allclose(ATkRegressor(tol=1e-12).fit(X, y).coef_, Ridge().fit(X, y).coef_, rtol=1e-6)
+    assert ATkRegressor(scoring="tail_error").fit(X, y).k_share_ < 1.0

@@ -21,7 +21,8 @@ from atklearn.study.comparison import run_comparison
 from atklearn.study.methods import CLASS_WEIGHTS
 from atklearn.study.outcome import Question
 from atklearn.study.results import read_results
-from atklearn.study.split_grids import Settings, SplitGrids
+from atklearn.study.settings import Settings
+from atklearn.study.split_grids import SplitGrids
 from atklearn.study.tabular import TabularData
 
 UNUSUAL = {"repeats": 2, "n_folds": 3, "n_ks": 3, "n_Cs": 2, "n_inner_folds": 4, "tol": 0.02}

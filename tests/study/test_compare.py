@@ -20,7 +20,8 @@ from atklearn.study.last_fit import fit_recommended
 from atklearn.study.outcome import Outcome, Question
 from atklearn.study.recalibration import map_kind
 from atklearn.study.results import read_results
-from atklearn.study.split_grids import Settings, SplitGrids, split_of
+from atklearn.study.settings import Settings
+from atklearn.study.split_grids import SplitGrids, split_of
 from atklearn.study.tabular import monk_table, read_table, take_rows
 
 

@@ -179,7 +179,8 @@ class ATkRegressor(RegressorMixin, LinearATk):
     scoring : str, callable or None, default=None
         What ``k="auto"`` chooses by, higher being better; not looked at otherwise. The name of a measure ("rmse",
         "mae", "tail_error", "p95_error", "max_error", "r2": see :data:`atklearn.measures.MEASURES`), or what
-        scikit-learn accepts. None is the RMSE.
+        scikit-learn accepts. None is the RMSE, for which squared error keeps the average without a trial: it minimises
+        what it is judged by.
     fit_intercept : bool, default=True
     penalize_intercept : bool, default=False
         Whether the intercept is penalised like a weight, as in the paper's homogenised form.

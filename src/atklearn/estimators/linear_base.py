@@ -15,7 +15,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from atklearn.estimators.callbacks import CallbackSupportMixin, FitProgress
 from atklearn.estimators.fitting import keeping_fitted_state, warn_unless_converged
 from atklearn.estimators.judging import make_judge
-from atklearn.losses.individual import IndividualLoss, Task, resolve_individual_loss
+from atklearn.losses.individual import IndividualLoss, SquaredError, Task, resolve_individual_loss
 from atklearn.problems.arrays import check_mass, check_training
 from atklearn.problems.posing import Posed, Posing, intercept_kind, published
 from atklearn.problems.solution import Solution
@@ -101,6 +101,8 @@ class LinearATk(CallbackSupportMixin, BaseEstimator):
 
     def _auto_k(self, posing: Posing, X: Any, y: Any, sample_weight: Any) -> tuple[float, int]:
         """Return the share k/n that cross-validation chooses, and which C."""
+        if self.scoring is None and isinstance(posing.loss, SquaredError):
+            return 1.0, 0  # to be judged by the mean that it minimises: nothing to choose (docs/decisions/0015)
         classes, scoring, n_problems = None, self.scoring, 1
         if posing.is_classification:
             classes = np.unique(y if sample_weight is None else y[check_mass(sample_weight, y.size) > 0.0])

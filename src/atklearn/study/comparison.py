@@ -11,7 +11,8 @@ from atklearn.study.last_fit import LastFit
 from atklearn.study.outcome import Outcome, Question, Recommendation
 from atklearn.study.results import ResultsFile, read_results
 from atklearn.study.running import Task, run_experiment
-from atklearn.study.split_grids import Settings, SplitGrids, split_of
+from atklearn.study.settings import Settings
+from atklearn.study.split_grids import SplitGrids, split_of
 from atklearn.study.tabular import TabularData
 
 __all__ = ["run_comparison"]

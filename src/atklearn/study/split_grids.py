@@ -13,96 +13,25 @@ import scipy.sparse as sp
 from sklearn.model_selection import KFold, RepeatedKFold, RepeatedStratifiedKFold, StratifiedKFold
 
 from atklearn.losses.individual import Array, resolve_individual_loss
-from atklearn.losses.individual import Task as LearningTask
 from atklearn.measures import MEASURES, Answers
-from atklearn.measures.answers import TAIL_SHARE
 from atklearn.measures.catalogue import evaluate_measures
 from atklearn.problems.posing import Posing
 from atklearn.selection.choosing import default_Cs, default_ks
 from atklearn.selection.folds import Fold, Split
 from atklearn.solvers.exact.collapse import collapse_share
 from atklearn.study.evidence import best_below_all, best_of_all, best_of_one
-from atklearn.study.methods import AVERAGE_ONLY, CLASS_WEIGHTS, COMPARED_LOSSES, Aggregate
+from atklearn.study.methods import AVERAGE_ONLY, CLASS_WEIGHTS, Aggregate
 from atklearn.study.recalibration import Recalibration, map_kind
 from atklearn.study.results import Record, cell_record, relative_gaps, short
 from atklearn.study.running import Task
+from atklearn.study.settings import Settings
 from atklearn.study.tabular import TabularData, features_in_words, make_features, take_rows
 
-__all__ = ["Settings", "SplitGrids", "TableSplit", "split_of"]
+__all__ = ["SplitGrids", "TableSplit", "split_of"]
 
 _LEAST_OF_CLASS = 100
-_MOST_JUDGED = (
-    50_000  # test rows, whose predictions are recorded one by one: enough to tell any difference that matters
-)
-# The rows up to which the folds are repeated so many times: the fewer there are, the wider the intervals.
-_REPEATS = ((2_000, 5), (20_000, 2))
-_QUICK = {
-    "repeats": 1, "n_ks": 4, "n_Cs": 6, "n_inner_folds": 3, "last_repeats": 1, "max_rows": 50_000,
-    "left_out": "a quick look: without --quick there are more repeats (below 20,000 rows), finer grids of k and C, "
-    "five folds to choose by, and no limit of 50,000 rows",
-}  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How the fits of a comparison are made: all that determines a cell, and how many splits there are.
-
-    Attributes
-    ----------
-    losses : tuple of str
-    weights : tuple of {"plain", "balanced"}
-        Class weights.
-    repeats : int
-        Of the cross-validation that tests.
-    n_folds : int
-        Of each repeat; fewer if a class has fewer rows.
-    n_inner_folds : int
-        Of each training part, for validation.
-    last_repeats : int
-        Of the validation on all rows, which nothing tests.
-    n_ks, n_Cs : int
-        Sizes of the grids. A smaller k regularises, too: with few C to try, it would gain what another C has.
-    tail : float
-        The part of the rows that is the tail of the errors.
-    max_rows : int or None
-        Compare on no more rows than these, drawn at random.
-    left_out : str
-        What a full comparison would have done, for those who read the report of a quick one.
-    tol : float
-        The duality gap allowed in every fit of the grids, relative to its objective.
-    random_state : int
-    """
-
-    losses: tuple[str, ...]
-    weights: tuple[str, ...] = ("plain",)
-    repeats: int = 5
-    n_folds: int = 10
-    n_inner_folds: int = 5
-    last_repeats: int = 5
-    n_ks: int = 6
-    n_Cs: int = 11
-    tail: float = TAIL_SHARE
-    max_rows: int | None = None
-    left_out: str = ""
-    tol: float = 1e-3
-    random_state: int = 0
-
-    @classmethod
-    def for_task(cls, task: LearningTask, n_rows: int, *, quick: bool = False, **changes: Any) -> Settings:
-        """Return the settings for a task and so many rows, full or for a quick first look, with changes."""
-        repeats = next((repeats for most, repeats in _REPEATS if n_rows < most), 1)
-        settings: dict[str, Any] = {
-            "losses": COMPARED_LOSSES[task],
-            "weights": tuple(CLASS_WEIGHTS) if task == "classification" else ("plain",),
-            "repeats": repeats,
-            "last_repeats": repeats,
-        }
-        settings |= (_QUICK if quick else {}) | changes
-        for loss in settings["losses"]:
-            resolve_individual_loss(loss, task)
-        if not 0.0 < settings.get("tail", TAIL_SHARE) < 1.0:
-            raise ValueError(f"tail is expected to be a part of the rows, between 0 and 1, got {settings['tail']!r}.")
-        return cls(**settings)
+# Test rows, whose predictions are recorded one by one: enough to tell any difference that matters.
+_MOST_JUDGED = 50_000
 
 
 @dataclass(frozen=True)
@@ -176,18 +105,13 @@ class SplitGrids:
         y, (train, test) = self.y[taken.rows], taken.places
         ks = self._ks(posing, loss, weights, taken.X[: train.size], y[train])
         Cs = default_Cs(self.settings.n_Cs)
-        splitter = self._validation_folds(split, y[train])
-        on_folds: list[Answers] = []
-        fold_gaps = []
-        for fold in splitter.split(np.zeros(train.size), y[train]):
-            answers, reached = self._fit(posing, taken, y, fold, ks, Cs)
-            on_folds.append(answers)
-            fold_gaps.append(reached)
-        n_folds = len(on_folds) // (self.settings.last_repeats if split is None else 1)
+        folds = list(self._validation_folds(split, y[train]).split(np.zeros(train.size), y[train]))
+        on_folds, fold_gaps = zip(*(self._fit(posing, taken, y, fold, ks, Cs) for fold in folds), strict=True)
+        on_test, gaps = (None, None) if split is None else self._fit(posing, taken, y, (train, test), ks, Cs)
+        n_folds = len(folds) // (self.settings.last_repeats if split is None else 1)
         measured = [evaluate_measures(answers) for answers in on_folds]
         # as they are written, since whoever reads them has to choose the same cells
         validation = {name: _as_written(np.stack([fold[name] for fold in measured])) for name in measured[0]}
-        on_test, gaps = (None, None) if split is None else self._fit(posing, taken, y, (train, test), ks, Cs)
         tested = {} if on_test is None else evaluate_measures(on_test)
         amounts = [1.0 if k == 1 and isinstance(k, int) else short(k * train.size) for k in ks]
         common = {"dataset": self.data.name, "loss": loss, "weights": weights, "split": split}
@@ -207,24 +131,20 @@ class SplitGrids:
             for i, j in np.ndindex(len(ks), len(Cs))
         ]
         chosen = self._choices(validation, n_folds, amounts)
+        names = {(i, j): {"k": amounts[i], "C": float(Cs[j])} for i, j in np.ndindex(len(ks), len(Cs))}
         maps = [
-            {"record": "map", **common, "aggregate": aggregate, "k": amounts[i], "C": float(Cs[j]), **found}
-            for aggregate, (i, j), found in self._maps(on_folds, chosen, n_folds)
+            {"record": "map", **common, "aggregate": aggregate, **names[cell], **found}
+            for aggregate, cell, found in self._maps(on_folds, chosen, n_folds)
         ]
-        said: list[Record] = []
-        if on_test is not None:
-            places = self.place_judged[taken.rows[test]]
-            judged = places >= 0
-            cells_said = [
-                {
-                    "k": amounts[i],
-                    "C": float(Cs[j]),
-                    "decisions": _as_written(self._decisions(on_test, (i, j))[:, judged]).tolist(),
-                }
-                for i, j in sorted({cell for _, _, cell in chosen})
-            ]
-            said = [{"record": "said", **common, "rows": places[judged].tolist(), "cells": cells_said}]
-        return [*cells, *maps, *said]
+        if on_test is None:
+            return [*cells, *maps]
+        places = self.place_judged[taken.rows[test]]
+        judged = places >= 0
+        said = [
+            {**names[cell], "decisions": _as_written(self._decisions(on_test, cell)[:, judged]).tolist()}
+            for cell in sorted({cell for _, _, cell in chosen})
+        ]
+        return [*cells, *maps, {"record": "said", **common, "rows": places[judged].tolist(), "cells": said}]
 
     def _choices(
         self, validation: dict[str, Array], n_folds: int, amounts: Sequence[float]
