@@ -128,7 +128,7 @@ def compare(
 ) -> None:
     """Compare maximum, average and AT_k on a table: an answer for every measure, a recommended model, a report."""
     with failing_in_one_sentence():
-        from atklearn.report.comparison_findings import comparison_summary
+        from atklearn.report.comparison_findings import Findings, comparison_summary
         from atklearn.report.comparison_page import comparison_page
         from atklearn.study.comparison import run_comparison
         from atklearn.study.last_fit import fit_recommended
@@ -165,10 +165,11 @@ def compare(
             )
         if model is not None:
             save_model(fit_recommended(table, recommendation), model)
-        page = comparison_page(read_results(results), asked)
+        found = Findings(read_results(results), asked)
+        page = comparison_page(found)
         publish(page, results.parent)
         if as_json:
-            print_json({**comparison_summary(read_results(results), asked), "report": str(results.with_name(REPORT))})
+            print_json({**comparison_summary(found), "report": str(results.with_name(REPORT))})
         else:
             show(page, results.parent, quiet)
 
@@ -266,6 +267,7 @@ def report(
 ) -> None:
     """Write the report of a results file again, without running anything."""
     with failing_in_one_sentence():
+        from atklearn.report.comparison_findings import Findings
         from atklearn.report.comparison_page import comparison_page
         from atklearn.report.markdown import write_markdown
         from atklearn.report.paper_page import paper_page
@@ -275,7 +277,8 @@ def report(
         if not results.is_file():
             raise ValueError(f"{folder} is expected to hold {RESULTS}, but does not.")
         kind = next(read_results(results))["kind"]
-        page = (comparison_page if kind == "compare" else paper_page)(read_results(results))
+        records = read_results(results)
+        page = comparison_page(Findings(records)) if kind == "compare" else paper_page(records)
         publish(page, folder)
         if markdown is not None:
             write_markdown(page, markdown)

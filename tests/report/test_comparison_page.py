@@ -81,6 +81,14 @@ def records(runs):
     return of
 
 
+def page_of(records):
+    return comparison_page(Findings(records))
+
+
+def summary_of(records):
+    return comparison_summary(Findings(records))
+
+
 def of_kind(records, kind):
     return [record for record in records if record["record"] == kind]
 
@@ -98,7 +106,7 @@ def explorer_of(page):
 
 
 def said(records):
-    return dict(comparison_page(records).provenance)
+    return dict(page_of(records).provenance)
 
 
 ALL_KINDS = ["toy", "groups", "three", "sparse", "late"]
@@ -107,7 +115,7 @@ ALL_KINDS = ["toy", "groups", "three", "sparse", "late"]
 @pytest.mark.parametrize("kind", ALL_KINDS)
 def test_every_number_is_that_of_the_summary(records, kind):
     """Table, headline and plain data are three views of the same verdicts."""
-    found, summary, page = records(kind), comparison_summary(records(kind)), comparison_page(records(kind))
+    found, summary, page = records(kind), summary_of(records(kind)), page_of(records(kind))
     json.dumps(summary, allow_nan=False)
     assert f"{summary['verdict']} {summary['headline']}" == f"{page.verdict} {page.headline}"
     words = {"same": "the same"}
@@ -127,7 +135,7 @@ def test_every_number_is_that_of_the_summary(records, kind):
 @pytest.mark.parametrize("kind", ALL_KINDS)
 def test_nothing_is_said_that_the_answers_deny(records, kind):
     """A measure is said to be helped only if its answer says so, and the recommendation follows the answer."""
-    summary, page = comparison_summary(records(kind)), comparison_page(records(kind))
+    summary, page = summary_of(records(kind)), page_of(records(kind))
     answers = {MEASURES[name].title: verdict["answer"] for name, verdict in summary["verdicts"].items()}
     for word in ("helps", "hurts"):
         named = re.findall(rf"AT_k {word} on ([^;]*)", page.verdict)
@@ -147,13 +155,13 @@ def test_nothing_is_said_that_the_answers_deny(records, kind):
 
 
 def test_the_tail_is_found_where_the_mean_has_nothing(records):
-    summary = comparison_summary(records("late"))
+    summary = summary_of(records("late"))
     assert summary["score"] == "rmse"
     assert summary["verdicts"]["rmse"]["answer"] in ("same", "undecided")
     assert summary["verdicts"]["tail_error"]["answer"] == "helps"
     assert "helps on" in summary["verdict"]
     assert "tail error" in summary["verdict"]
-    text = " ".join(block for block in blocks_of(comparison_page(records("late"))) if isinstance(block, str))
+    text = " ".join(block for block in blocks_of(page_of(records("late"))) if isinstance(block, str))
     assert "--score tail_error" in text
     assert "an affine map of the predictions is what one would try instead" in text.lower()
 
@@ -169,7 +177,7 @@ def test_same_model_same_numbers(records):
 
 def test_the_trade_off_is_read_off_the_validation(records):
     found = Findings(records("late"))
-    chart = next(block for block in blocks_of(comparison_page(records("late"))) if isinstance(block, Chart))
+    chart = next(block for block in blocks_of(page_of(records("late"))) if isinstance(block, Chart))
     path, average = chart.series[:2]
     assert (chart.x_title, chart.y_title) == ("RMSE", "tail error")
     assert path.labels[-1] == "100 %"
@@ -184,14 +192,14 @@ def test_the_trade_off_is_read_off_the_validation(records):
 def test_another_question_moves_the_recommended_point(tmp_path):
     data = table(*late_rows(), "regression")
     records = compared(data, tmp_path / "late.jsonl", question=Question("tail_error"))
-    chart = next(block for block in blocks_of(comparison_page(records)) if isinstance(block, Chart))
+    chart = next(block for block in blocks_of(page_of(records)) if isinstance(block, Chart))
     assert chart.series[-1].name == "recommended"
     assert chart.series[-1].y[0] < chart.series[1].y[0]
 
 
 def test_the_curve_stands_beside_the_best_average(records):
     """So that a curve that falls towards small k is not taken for a gain that class weights have, too."""
-    chart = explorer_of(comparison_page(records("groups"))).chart
+    chart = explorer_of(page_of(records("groups"))).chart
     line = next(series for series in chart.series if series.role == "average")
     found = Findings(records("groups")).outcome
     best = min(grid.validation["balanced_error"].mean(axis=0)[-1].min() for grid in found.all_rows)
@@ -201,7 +209,7 @@ def test_the_curve_stands_beside_the_best_average(records):
 def test_two_features_show_their_boundary(records):
     X, y = make_toy(4, random_state=0)
     X = X * [10.0, 0.1] + [5.0, -3.0]
-    explorer = explorer_of(comparison_page(records("toy")))
+    explorer = explorer_of(page_of(records("toy")))
     if Findings(records("toy")).model["loss"] == "hinge":
         assert explorer.plane is None, "one k has one boundary, and the slider goes along another loss"
         return
@@ -213,24 +221,24 @@ def test_two_features_show_their_boundary(records):
 
 
 def test_groups(records):
-    found = tables_of(comparison_page(records("groups")))
+    found = tables_of(page_of(records("groups")))
     assert [row[0].text for row in found["groups"].rows] == ["north", "south"]
     assert {row[0].text for row in found["top-by-group"].rows} == {"north", "south"}
     north, south = (float(row[1].text) for row in found["groups"].rows)
     assert north < south
-    summary = comparison_summary(records("groups"))
+    summary = summary_of(records("groups"))
     assert summary["verdicts"]["worst_group_error"]["average"] >= summary["verdicts"]["error"]["average"]
 
 
 def test_numbers_are_in_units_of_the_target(records):
-    summary = comparison_summary(records("late"))
+    summary = summary_of(records("late"))
     average = next(m for m in summary["methods"] if (m["aggregate"], m["loss"]) == ("average", "squared_error"))
     assert 1.0 < average["values"]["rmse"] < 4.0
     assert "error" not in average["values"]
 
 
 def test_losses_without_probabilities_leave_their_cells_empty(records):
-    methods = tables_of(comparison_page(records("three")))["methods"]
+    methods = tables_of(page_of(records("three")))["methods"]
     place = methods.columns.index("log loss")
     assert {bool(row[place].text) for row in methods.rows if "hinge" in row[0].text} == {False}
     assert all(row[place].text for row in methods.rows if "log loss" in row[0].text)
@@ -239,7 +247,7 @@ def test_losses_without_probabilities_leave_their_cells_empty(records):
 
 @pytest.mark.parametrize("kind", ALL_KINDS)
 def test_the_hardest_rows_come_first(records, kind):
-    rows = tables_of(comparison_page(records(kind)))["hardest-rows"].rows
+    rows = tables_of(page_of(records(kind)))["hardest-rows"].rows
     losses = [float(row[1].text) for row in rows]
     assert losses == sorted(losses, reverse=True)
     assert all(1 <= int(row[0].text) <= 240 for row in rows)
@@ -293,7 +301,7 @@ def test_other_records_are_another_report(records):
         "is 0.75"
     )
     assert found["Recommended fit"].endswith("of at most 0.003 (0.004 was asked for)")
-    assert "it rained" in next(block for block in blocks_of(comparison_page(lines)) if isinstance(block, str))
+    assert "it rained" in next(block for block in blocks_of(page_of(lines)) if isinstance(block, str))
 
 
 def test_sparse_features_are_not_said_to_be_standardised(records):
@@ -302,7 +310,7 @@ def test_sparse_features_are_not_said_to_be_standardised(records):
 
 def test_an_interrupted_comparison_has_no_report(records):
     with pytest.raises(ValueError, match="was interrupted"):
-        comparison_page([record for record in records("toy") if record["record"] != "answer"])
+        page_of([record for record in records("toy") if record["record"] != "answer"])
 
 
 def test_what_is_open_says_what_would_settle_it(records):
@@ -321,7 +329,7 @@ def test_one_entry_adds_a_measure(tmp_path, monkeypatch):
     monkeypatch.setitem(MEASURES, "accuracy", accuracy)
     question = Question.about("classification", has_groups=False, score="accuracy")
     records = compared(table(*made(90)), tmp_path / "results.jsonl", question=question, repeats=1)
-    summary, page = comparison_summary(records), comparison_page(records)
+    summary, page = summary_of(records), page_of(records)
     assert summary["verdicts"]["accuracy"]["atk"] == pytest.approx(1.0 - summary["verdicts"]["error"]["atk"], abs=0.05)
     assert page.headline.startswith("Accuracy ")
     assert tables_of(page)["methods"].columns[1] == "accuracy %"

@@ -28,12 +28,14 @@ def trade_off(found: Findings) -> Chart:
     x, y = (
         (measure.factor * grid.validation[measure.name].mean(axis=0)[places, best]).tolist() for measure in (mean, tail)
     )
+    model = found.model
+    drawn = (model["loss"], model["weights"]) == (grid.loss, grid.weights)
+    average = "the average, k = n" + (", recommended" if drawn and model["share"] == 1.0 else "")
     series = [
         Series(_name(grid), x, y, role="atk", labels=[f"{100.0 * share:.3g} %" for share in grid.shares[places]]),
-        Series("the average, k = n", x[-1:], y[-1:], role="average"),
+        Series(average, x[-1:], y[-1:], role="average"),
     ]
-    model = found.model
-    if model["share"] < 1.0 and (model["loss"], model["weights"]) == (grid.loss, grid.weights):
+    if drawn and model["share"] < 1.0:
         chosen = int(np.argmin(np.abs(grid.shares[places] - model["share"])))
         series.append(Series("recommended", x[chosen : chosen + 1], y[chosen : chosen + 1], role="balanced"))
     return Chart(

@@ -128,9 +128,8 @@ def would_settle(verdict: Verdict) -> str:
     return f"{seen}; not even a hundred times the rows would settle it, so near it is to the margin."
 
 
-def comparison_summary(records: Iterable[Record], question: str | None = None) -> dict[str, Any]:
+def comparison_summary(found: Findings) -> dict[str, Any]:
     """Return the answer as plain data, for programs; docs/compare.md describes it."""
-    found = Findings(records, question)
     outcome, model = found.outcome, found.model
     return {
         "dataset": found.data["dataset"],

@@ -1,8 +1,8 @@
-"""The report of a comparison, from the records of its results file."""
+"""The report of a comparison, from what its records say."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -25,7 +25,6 @@ from atklearn.report.wording import (
 )
 from atklearn.study.evidence import Grid
 from atklearn.study.methods import AGGREGATES, AVERAGE_ONLY, Method, in_order
-from atklearn.study.results import Record
 from atklearn.study.verdicts import SIGNIFICANCE, Verdict
 
 __all__ = ["comparison_page"]
@@ -33,17 +32,13 @@ __all__ = ["comparison_page"]
 _ANSWERS = {"helps": "helps", "hurts": "hurts", "same": "the same", "undecided": "undecided"}
 
 
-def comparison_page(records: Iterable[Record], question: str | None = None) -> Page:
-    """Return the report of a finished comparison.
+def comparison_page(found: Findings) -> Page:
+    """Return the report of what a comparison found.
 
     Parameters
     ----------
-    records : iterable of Record
-        Of its results file.
-    question : str, default=None
-        Which of the questions that were asked of it; None is the last.
+    found : Findings
     """
-    found = Findings(records, question)
     sections = [
         Section("answer", "The answer", [_recommendation(found), *_further_answers(found), _verdict_table(found)]),
         Section("trade-off", "What k trades", [trade_off(found)]),
@@ -97,6 +92,8 @@ def _further_answers(found: Findings) -> list[Block]:
     if found.score in outcome.within_log_loss:
         within = _outcome_of(outcome.within_log_loss[found.score])
         paragraphs.append(f"Within log loss, for those who need probabilities, {within}.")
+    if found.run["config"]["left_out"]:
+        paragraphs.append(f"This was {found.run['config']['left_out']}.")
     return list(paragraphs)
 
 
@@ -171,8 +168,8 @@ def _instead(found: Findings) -> list[Block]:
                 _VERDICT_COLUMNS,
                 _verdict_rows(outcome.contests),
                 f"{sentence(outcome.map_words)} is fitted to the measure on validation rows of each training part, and "
-                "taken by either side where it validates better, with maps fitted to other folds. Class weights are "
-                "chosen in both tables. What AT_k gains above and not here, one gets from the average as well.",
+                "taken by either side where it validates better on rows it was not fitted to. What AT_k gains above and "
+                "not here, one gets from the average as well.",
             )
         )
     if outcome.within_log_loss:
