@@ -168,8 +168,8 @@ def _instead(found: Findings) -> list[Block]:
                 _VERDICT_COLUMNS,
                 _verdict_rows(outcome.contests),
                 f"{sentence(outcome.map_words)} is fitted to the measure on validation rows of each training part, and "
-                "taken by either side where it validates better on rows it was not fitted to. What AT_k gains above and "
-                "not here, one gets from the average as well.",
+                "taken by either side where it validates better on rows it was not fitted to. What AT_k gains above "
+                "and not here, one gets from the average as well.",
             )
         )
     if outcome.within_log_loss:
