@@ -154,6 +154,11 @@ class TestRefusals:
             with pytest.raises(ValueError, match=r"collapsed \(w = 0\).* larger k"):
                 theory.hinge_equivalent(model)
 
+    def test_the_C_is_the_one_that_was_used(self):
+        X, y, _, _, _ = noisy_problem(0)
+        unsaid, said = (ATkClassifier("hinge", k=0.9, C=C).fit(X, y) for C in (None, float(y.size)))
+        assert theory.hinge_equivalent(unsaid) == theory.hinge_equivalent(said)
+
     def test_other_losses_and_more_classes(self):
         X, y, _, _, _ = noisy_problem(0)
         for model, target in (

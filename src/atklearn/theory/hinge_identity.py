@@ -107,5 +107,6 @@ def hinge_equivalent(model: Any) -> HingeEquivalent:
     check_two_class_hinge(
         model, "hinge_equivalent", "the identity holds for each class against the rest: call equivalent_C for each"
     )
-    C = equivalent_C(model.C, share=model.k_share_, threshold=model.threshold_)
+    used = getattr(model, "C_", model.C)  # a kernel machine has the C it was given
+    C = equivalent_C(used, share=model.k_share_, threshold=model.threshold_)
     return HingeEquivalent(float(1.0 - model.threshold_), float(C))
