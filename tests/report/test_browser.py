@@ -168,8 +168,8 @@ def test_the_report_of_a_comparison_moves_its_boundary(visit):
     for _ in range(5):
         seen.add((opened.do(boundary), opened.page.locator(".explorer output").inner_text()))
         slider.press("ArrowRight")
-    assert len(seen) == 4  # values of k of a quick look
-    assert len({line for line, _ in seen}) >= 3  # a collapsed fit draws none
+    assert len(seen) == 3  # values of k of a quick look
+    assert len({line for line, _ in seen}) >= 2  # a collapsed fit draws none
     axis = opened.do("document.querySelector('#plot-boundary .xtitle').textContent")
     assert axis == HOSTILE[0]
     assert HOSTILE[0] in opened.do("document.querySelector('#hardest-rows, main').innerText")

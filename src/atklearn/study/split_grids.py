@@ -91,8 +91,7 @@ class SplitGrids:
         tasks = [Task("data", cost=0.0)]
         for split, loss, weights in product(splits, self.settings.losses, self.settings.weights):
             name = "all rows" if split is None else f"split {split}"
-            cost = 0.3 if loss in AVERAGE_ONLY else 1.0
-            tasks.append(Task(f"{name}, {loss}, {weights}", (split, loss, weights), cost))
+            tasks.append(Task(f"{name}, {loss}, {weights}", (split, loss, weights)))
         return tasks
 
     def run(self, task: Task) -> list[Record]:
