@@ -75,4 +75,4 @@ def choice(said, rows, share=1.0):
     """Return a choice that said this about the rows of a test part."""
     said = np.atleast_2d(np.asarray(said, dtype=np.float64))
     rows = np.asarray(rows, dtype=np.intp)
-    return Choice("log_loss", "plain", share * 100, share, 1.0, None, np.zeros(3), 0.5, rows, said, {})
+    return Choice("log_loss", "plain", share * 100, share, 1.0, None, np.zeros(3), 0.5, rows, said)

@@ -6,8 +6,8 @@ import json
 import re
 
 import numpy as np
-import pandas as pd
 import pytest
+from comparisons import made, run, table
 from scipy.sparse import csr_array
 
 from atklearn.datasets import make_toy
@@ -17,27 +17,12 @@ from atklearn.report.comparison_findings import Findings, comparison_summary, wo
 from atklearn.report.comparison_page import comparison_page
 from atklearn.report.content import Chart, Explorer, Table
 from atklearn.report.wording import LOSS_TITLES, WEIGHT_TITLES, certified, number
-from atklearn.study.comparison import run_comparison
 from atklearn.study.methods import CLASS_WEIGHTS
 from atklearn.study.outcome import Question
-from atklearn.study.results import read_results
 from atklearn.study.settings import Settings
 from atklearn.study.split_grids import SplitGrids
-from atklearn.study.tabular import TabularData
 
 UNUSUAL = {"repeats": 2, "n_folds": 3, "n_ks": 3, "n_Cs": 2, "n_inner_folds": 4, "tol": 0.02}
-
-
-def table(X, y, task="classification", groups=None):
-    frame = X if isinstance(X, csr_array) else pd.DataFrame(X, columns=[f"x{i}" for i in range(X.shape[1])])
-    return TabularData("made", frame, y, task, "y", groups, None if groups is None else "town",
-                       np.arange(1, len(y) + 1), "made here", [])  # fmt: skip
-
-
-def made(n=200, n_classes=2, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((n, 4))
-    return X, np.array(["a", "b", "c"])[(X[:, 0] > 0.0).astype(int) + (n_classes == 3) * (X[:, 1] > 0.7)]
 
 
 def late_rows(n=240):
@@ -48,10 +33,7 @@ def late_rows(n=240):
 
 
 def compared(data, path, *, question=None, **changes):
-    settings = Settings.for_task(data.task, len(data.target), **{**UNUSUAL, **changes})
-    asked = question or Question.about(data.task, has_groups=data.groups is not None)
-    run_comparison(data, settings, asked, path)
-    return list(read_results(path))
+    return run(data, path, Settings.for_task(data.task, len(data.target), **{**UNUSUAL, **changes}), question)
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from scipy import stats
 from sklearn import metrics
 
 from atklearn.measures.catalogue import names_of_measures
-from atklearn.study.pooling import Rows
+from atklearn.study.pooling import JudgedRows
 
 N, FOLDS = 300, 3
 
@@ -30,14 +30,14 @@ def two_classes(n=N, repeats=2, wrong=(0.2, 0.15), seed=0):
     y = rng.integers(0, 2, n)
     right = rng.uniform(0.1, 2.0, (2, repeats, 1, n)) * (2.0 * y - 1.0)
     flip = rng.random((repeats, 1, n)) < np.reshape(wrong, (2, 1, 1, 1))  # alike for both
-    return Rows(y, np.array([0, 1]), rng.choice(["a", "b"], n), 0.1, FOLDS), np.where(flip, -right, right)
+    return JudgedRows(y, np.array([0, 1]), rng.choice(["a", "b"], n), 0.1, FOLDS), np.where(flip, -right, right)
 
 
 def numbers(n=N, repeats=2, seed=0):
     rng = np.random.default_rng(seed)
     y = rng.standard_normal(n)
     said = y + rng.standard_t(3, (2, repeats, 1, n)) * np.reshape([1.0, 0.8], (2, 1, 1, 1))
-    return Rows(y, None, rng.choice(["a", "b"], n), 0.1, FOLDS), said
+    return JudgedRows(y, None, rng.choice(["a", "b"], n), 0.1, FOLDS), said
 
 
 def compared(rows, said, measure):
@@ -91,7 +91,7 @@ def test_numbers_are_measured_together():
 
 def test_one_split_or_many_is_the_same():
     rows, said = numbers(repeats=1)
-    whole = Rows(rows.y, None, rows.groups, rows.tail, 1)
+    whole = JudgedRows(rows.y, None, rows.groups, rows.tail, 1)
     everything = [[choice(side[0], np.arange(N))] for side in said]
     for measure in names_of_measures("regression"):
         assert compared(rows, said, measure) == whole.compare(measure, *everything)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -52,8 +53,10 @@ class Measure:
         Behind the decimal point, where it is shown.
     relative : bool
         Whether differences matter in proportion to the value; else the scale of the measure is one.
-    applies : callable
-        Says of :class:`Answers` of a fitting task whether they hold what the function needs.
+    sees : {"labels", "order", "probabilities", "numbers"}
+        What it looks at: labels, decision values within one fit, probabilities, or predicted numbers.
+    by_group : bool
+        Whether it needs to know the groups of the samples.
     note : str
         A sentence for those who read a table of it; empty if the title says it all.
 
@@ -72,7 +75,8 @@ class Measure:
     percent: bool = False
     digits: int = 4
     relative: bool = False
-    applies: Callable[[Answers], bool] = lambda _: True
+    sees: Literal["labels", "order", "probabilities", "numbers"] = "labels"
+    by_group: bool = False
     note: str = ""
 
     @property
@@ -94,6 +98,12 @@ class Measure:
     def heading(self) -> str:
         """Title and unit."""
         return self.title + self.unit
+
+    def applies(self, answers: Answers) -> bool:
+        """Return whether answers are of a task that it is for, and hold what it looks at."""
+        held = {"order": answers.decisions is not None, "probabilities": answers.probabilities is not None}
+        known = held.get(self.sees, True) and (answers.groups is not None or not self.by_group)
+        return answers.task in self.tasks and known
 
     def scale(self, value: float) -> float:
         """Return what a difference is to be seen against, where the value is this."""
@@ -172,18 +182,6 @@ def _worst_group(answers: Answers) -> Array:
     return np.asarray(np.nanmax(list(evaluate_by_group(answers).values()), axis=0))
 
 
-def _has_groups(answers: Answers) -> bool:
-    return answers.groups is not None
-
-
-def _has_decisions(answers: Answers) -> bool:
-    return answers.decisions is not None
-
-
-def _has_probabilities(answers: Answers) -> bool:
-    return answers.probabilities is not None
-
-
 _CLASSES: tuple[Task, ...] = ("classification",)
 _NUMBERS: tuple[Task, ...] = ("regression",)
 
@@ -205,36 +203,45 @@ MEASURES: dict[str, Measure] = {
         ),
         Measure(
             "roc_auc", "ROC AUC", _CLASSES, lambda answers: _mean_over_problems(answers, area_under_roc, 0.5),
-            higher_is_better=True, percent=True, digits=1, applies=_has_decisions,
+            higher_is_better=True, percent=True, digits=1, sees="order",
         ),
         Measure(
             "average_precision", "average precision", _CLASSES,
             lambda answers: _mean_over_problems(answers, average_precision, 0.0),
-            higher_is_better=True, percent=True, digits=1, applies=_has_decisions,
+            higher_is_better=True, percent=True, digits=1, sees="order",
         ),
         Measure(
             "log_loss", "log loss", _CLASSES,
             lambda answers: answers.mean(-np.log(np.maximum(answers.probability_of_truth, _SMALLEST_PROBABILITY))),
-            relative=True, digits=3, applies=_has_probabilities,
+            relative=True, digits=3, sees="probabilities",
         ),
-        Measure("brier", "Brier score", _CLASSES, _brier, relative=True, digits=3, applies=_has_probabilities),
+        Measure("brier", "Brier score", _CLASSES, _brier, relative=True, digits=3, sees="probabilities"),
         Measure(
             "worst_group_error", "worst-group error", _CLASSES, _worst_group, percent=True, digits=1,
-            applies=_has_groups,
+            by_group=True,
         ),
-        Measure("rmse", "RMSE", _NUMBERS, lambda answers: np.sqrt(answers.mean(answers.residuals**2)), relative=True),
-        Measure("mae", "MAE", _NUMBERS, lambda answers: answers.mean(answers.absolute_residuals), relative=True),
         Measure(
-            "tail_error", "tail error", _NUMBERS, _tail_error, relative=True,
+            "rmse", "RMSE", _NUMBERS, lambda answers: np.sqrt(answers.mean(answers.residuals**2)), relative=True,
+            sees="numbers",
+        ),
+        Measure(
+            "mae", "MAE", _NUMBERS, lambda answers: answers.mean(answers.absolute_residuals), relative=True,
+            sees="numbers",
+        ),
+        Measure(
+            "tail_error", "tail error", _NUMBERS, _tail_error, relative=True, sees="numbers",
             note="Tail error: the mean of the largest errors, by default of a tenth of them.",
         ),
         Measure(
-            "p95_error", "95 % quantile", _NUMBERS, _high_quantile, relative=True,
+            "p95_error", "95 % quantile", _NUMBERS, _high_quantile, relative=True, sees="numbers",
             note="95 % quantile: the size of error that 95 % of the rows do not exceed.",
         ),
-        Measure("max_error", "largest error", _NUMBERS, _largest_error, relative=True),
-        Measure("r2", "R²", _NUMBERS, _explained, higher_is_better=True),
-        Measure("worst_group_rmse", "worst-group RMSE", _NUMBERS, _worst_group, relative=True, applies=_has_groups),
+        Measure("max_error", "largest error", _NUMBERS, _largest_error, relative=True, sees="numbers"),
+        Measure("r2", "R²", _NUMBERS, _explained, higher_is_better=True, sees="numbers"),
+        Measure(
+            "worst_group_rmse", "worst-group RMSE", _NUMBERS, _worst_group, relative=True, sees="numbers",
+            by_group=True,
+        ),
     )
 }  # fmt: skip
 """Every measure by its name, in the order in which reports show them."""
@@ -280,7 +287,7 @@ def evaluate_measures(answers: Answers, names: Collection[str] | None = None) ->
     return {
         name: measure.evaluate(answers)
         for name, measure in MEASURES.items()
-        if answers.task in measure.tasks and (names is None or name in names) and measure.applies(answers)
+        if (names is None or name in names) and measure.applies(answers)
     }
 
 

@@ -58,7 +58,7 @@ class MeasureScorer:
     def __post_init__(self) -> None:
         if self.name not in MEASURES:
             raise ValueError(f"A measure is expected to be one of {names_of_measures()}, got {self.name!r}.")
-        if "group" in self.name:
+        if MEASURES[self.name].by_group:
             raise ValueError(
                 f"{self.name} needs to know the groups, which no scorer is told; "
                 "worst_group_error_scorer reads them from the features."
@@ -76,7 +76,7 @@ class MeasureScorer:
     def of(self, answers: Answers, estimator: Any) -> float:
         """Return the measure of the answers of an estimator, negative where lower is better."""
         measure = MEASURES[self.name]
-        if answers.task not in measure.tasks or not measure.applies(answers):
+        if not measure.applies(answers):
             raise ValueError(
                 f"{self.name} is a measure of {measure.tasks[0]} that {type(estimator).__name__} "
                 f"{'has no probabilities or decision values for' if answers.task in measure.tasks else 'is not for'}; "

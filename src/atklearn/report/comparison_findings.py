@@ -150,7 +150,7 @@ def comparison_summary(found: Findings) -> dict[str, Any]:
         "methods": [
             {"aggregate": method.aggregate, "loss": method.loss, "weights": method.weights,
              "k_shares": [choice.share for choice in choices],
-             "values": {name: outcome.rows.measure(name, choices) for name in outcome.measures_of(choices)}}
+             "values": {name: outcome.rows.measure(name, choices) for name in outcome.measures_of(method.loss)}}
             for method, choices in outcome.methods().items()
         ],
         "hardest_rows": [row["row"] for row in found.hard_rows],

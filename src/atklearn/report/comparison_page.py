@@ -192,7 +192,7 @@ def _methods_table(found: Findings) -> Table:
         methods, key=lambda method: (*in_order(method.loss, method.weights), AGGREGATES.index(method.aggregate))
     )
     values = {
-        method: {name: outcome.rows.measure(name, methods[method]) for name in outcome.measures_of(methods[method])}
+        method: {name: outcome.rows.measure(name, methods[method]) for name in outcome.measures_of(method.loss)}
         for method in ordered
     }
     best = {

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-import numpy as np
-
 from atklearn.measures import MEASURES
 from atklearn.study.results import Record
 
@@ -15,7 +13,6 @@ __all__ = [
     "WEIGHT_TITLES",
     "certified",
     "listed",
-    "mean_and_spread",
     "number",
     "percent",
     "sentence",
@@ -51,12 +48,6 @@ def number(value: float, measure: str, *, signed: bool = False, like: float | No
         digits = max(0, 4 - len(str(int(size))))
     rounded = round(shown.factor * value, digits) + 0.0  # no minus before a zero
     return f"{rounded:{'+' if signed else ''}.{digits}f}"
-
-
-def mean_and_spread(values: Sequence[float], measure: str) -> str:
-    """Return mean and standard deviation of a measure over splits, as ``20.1±2.3``."""
-    spread = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
-    return f"{number(float(np.mean(values)), measure)}±{number(spread, measure)}"
 
 
 def span(low: float, high: float, measure: str, like: float) -> str:

@@ -29,6 +29,7 @@ __all__ = [
     "Grid",
     "Mapped",
     "best_below_all",
+    "best_choice",
     "best_of_all",
     "best_of_one",
     "choose",
@@ -126,7 +127,6 @@ class Grid:
             self.fold_to_rest,
             self.rows,
             self.said.get((k, C), _NOTHING),
-            {name: float(values[i, j]) for name, values in self.test.items()},
         )
 
     def mapped_choice(self, aggregate: Aggregate, measure: str) -> Choice | None:
@@ -138,7 +138,7 @@ class Grid:
         plain = self.choice(measure, i, j)
         scores = MEASURES[measure].sign * cell.validation
         said = apply_map(plain.said, cell.map)
-        return replace(plain, map=cell.map, scores=scores, said=said, test={})
+        return replace(plain, map=cell.map, scores=scores, said=said)
 
 
 @dataclass(frozen=True)
@@ -159,8 +159,6 @@ class Choice:
         Of the test part, as places among those that are judged.
     said : ndarray of shape (n_problems, n_rows)
         Decision values of these rows, mapped if they are; of no rows if this is no choice of any measure.
-    test : dict
-        Per measure, its value on the test part; empty with a map.
     """
 
     loss: str
@@ -173,7 +171,6 @@ class Choice:
     fold_to_rest: float
     rows: npt.NDArray[np.intp]
     said: Array
-    test: dict[str, float]
 
     @property
     def score(self) -> float:
@@ -228,26 +225,27 @@ def choose(
     below_all : Choice or None
         The best with k < n, whether it leads or not; None if no grid has any.
     """
-    averages: list[Choice] = []
-    others: list[Choice] = []
+    averages: list[Choice | None] = []
+    others: list[Choice | None] = []
     for grid in grids:
         if measure not in grid.validation:
             continue
         scores = grid.scores(measure)
         averages.append(grid.choice(measure, *best_of_all(scores)))
         cell = best_below_all(scores, grid.below_all, grid.fold_to_rest)
-        if cell is not None:
-            others.append(grid.choice(measure, *cell))
+        others.append(None if cell is None else grid.choice(measure, *cell))
         if contest:
-            averages += [mapped for mapped in [grid.mapped_choice("average", measure)] if mapped is not None]
-            others += [mapped for mapped in [grid.mapped_choice("atk", measure)] if mapped is not None]
-    if not averages:
+            averages.append(grid.mapped_choice("average", measure))
+            others.append(grid.mapped_choice("atk", measure))
+    average, below = best_choice(averages), best_choice(others)
+    if average is None:
         return None
-    average = max(averages, key=lambda choice: choice.score)
-    if not others:
-        return average, average, None
-    below = max(others, key=lambda choice: choice.score)
-    return average, below if leads(below, average) else average, below
+    return average, below if below is not None and leads(below, average) else average, below
+
+
+def best_choice(choices: Iterable[Choice | None]) -> Choice | None:
+    """Return the first of those choices that are best in validation; None if there are none."""
+    return max((choice for choice in choices if choice is not None), key=lambda choice: choice.score, default=None)
 
 
 def method_choices(grids: Sequence[Grid], measure: str) -> dict[Method, Choice]:

@@ -17,9 +17,9 @@ import numpy as np
 from atklearn.losses.individual import Task
 from atklearn.measures import MEASURES
 from atklearn.measures.catalogue import DEFAULT_MEASURES, names_of_measures
-from atklearn.study.evidence import Choice, Grid, choose, collect_grids, method_choices
+from atklearn.study.evidence import Choice, Grid, best_choice, choose, collect_grids, method_choices
 from atklearn.study.methods import Aggregate, Method
-from atklearn.study.pooling import Rows
+from atklearn.study.pooling import JudgedRows
 from atklearn.study.recalibration import Map, MapKind, map_kind
 from atklearn.study.results import Record
 from atklearn.study.verdicts import Verdict, judge
@@ -49,7 +49,7 @@ class Question:
     def about(cls, task: Task, *, has_groups: bool, score: str | None = None, margin: float | None = None) -> Question:
         """Return the question for a task, with its default measure and margin where none is given."""
         score = DEFAULT_MEASURES[task] if score is None else score
-        known = [name for name in names_of_measures(task) if has_groups or "group" not in name]
+        known = [name for name in names_of_measures(task) if has_groups or not MEASURES[name].by_group]
         if score not in known:
             raise ValueError(
                 f"The score for {task}{'' if has_groups else ' without --group'} is expected to be one of {known}, "
@@ -112,12 +112,13 @@ class Outcome:
     @cached_property
     def measures(self) -> list[str]:
         """All measures, the one that counts first."""
-        found = [name for name in MEASURES if any(name in grid.test for grid in self.splits[0])]
+        found = [name for name in MEASURES if any(name in grid.validation for grid in self.all_rows)]
         return [self.question.score, *(name for name in found if name != self.question.score)]
 
-    def measures_of(self, choices: Sequence[Choice]) -> list[str]:
-        """Return those of the measures that are known of some choices: without probabilities there are fewer."""
-        return [name for name in self.measures if all(name in choice.test for choice in choices)]
+    def measures_of(self, loss: str) -> list[str]:
+        """Return those of the measures that are known of fits with a loss: without probabilities there are fewer."""
+        known = next(grid.validation for grid in self.all_rows if grid.loss == loss)
+        return [name for name in self.measures if name in known]
 
     @cached_property
     def verdicts(self) -> dict[str, Verdict]:
@@ -139,27 +140,23 @@ class Outcome:
         return self._judge(self.measures, loss=PROBABILISTIC_LOSS)
 
     def sides(
-        self, measure: str, *, contest: bool = False, loss: str | None = None, weights: str | None = None
+        self, measure: str, *, contest: bool = False, loss: str | None = None
     ) -> tuple[list[Choice], list[Choice]]:
-        """Return what average and AT_k chose on every split by a measure, among all losses and weights or some."""
+        """Return what average and AT_k chose on every split by a measure, with any loss or the one that is named."""
         chosen = [
-            choose(
-                [grid for grid in grids if loss in (None, grid.loss) and weights in (None, grid.weights)],
-                measure,
-                contest=contest,
-            )
+            choose([grid for grid in grids if loss in (None, grid.loss)], measure, contest=contest)
             for grids in self.splits
         ]
         pairs = [(found[0], found[1]) for found in chosen if found is not None]
         return [average for average, _ in pairs], [atk for _, atk in pairs]
 
     @cached_property
-    def rows(self) -> Rows:
+    def rows(self) -> JudgedRows:
         """The rows that are judged."""
         data = self.data
         classes = np.arange(len(data["classes"])) if self.task == "classification" else None
         groups = None if data["groups"] is None else np.array(data["groups"])
-        return Rows(np.array(data["truth"]), classes, groups, data["tail"], data["n_folds"])
+        return JudgedRows(np.array(data["truth"]), classes, groups, data["tail"], data["n_folds"])
 
     def _judge(self, measures: Sequence[str], **which: Any) -> dict[str, Verdict]:
         return self._verdicts({name: self.sides(name, **which) for name in measures})
@@ -274,5 +271,4 @@ _MAPS: dict[Task, str] = {"classification": "a tuned threshold", "regression": "
 
 def _best_mapped(grids: Sequence[Grid], side: Aggregate, measure: str) -> Choice | None:
     """Return the choice with mapped decision values that is best in validation."""
-    found = [choice for grid in grids if (choice := grid.mapped_choice(side, measure)) is not None]
-    return max(found, key=lambda choice: choice.score) if found else None
+    return best_choice(grid.mapped_choice(side, measure) for grid in grids)

@@ -20,15 +20,13 @@ from atklearn.measures import MEASURES, Answers
 from atklearn.measures.catalogue import evaluate_by_group
 from atklearn.study.evidence import Choice
 
-__all__ = ["Pair", "Rows"]
+__all__ = ["JudgedRows", "Pair"]
 
 # How many times the rows are drawn: fewer of many, which also bounds the memory.
 _MOST_DRAWS, _LEAST_DRAWS = 1000, 200
 _NUMBERS_AT_ONCE = 4_000_000
 Part: TypeAlias = tuple[Answers, npt.NDArray[np.intp]]
 """Answers, one line per repeat, and the rows they are about."""
-_PROBABILITY_MEASURES = frozenset({"log_loss", "brier"})
-_RANK_MEASURES = frozenset({"roc_auc", "average_precision"})
 
 
 @dataclass(frozen=True)
@@ -49,7 +47,7 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class Rows:
+class JudgedRows:
     """The rows that a comparison is judged on: what is true of them.
 
     Attributes
@@ -119,7 +117,7 @@ class Rows:
 
     def _answers(self, measure: str, choices: Sequence[Choice]) -> list[Part]:
         """Return what a side said: a line per repeat about all rows, or every split by itself for an order of rows."""
-        if measure in _RANK_MEASURES:  # decision values of one fit cannot be compared with those of another
+        if MEASURES[measure].sees == "order":  # decision values of one fit cannot be compared with those of another
             return [self._part(measure, choice.said[None], choice.rows) for choice in choices]
         shape = (len(choices) // self.n_folds, *choices[0].said.shape[:-1], self.y.size)
         decisions = np.empty(shape)
@@ -128,7 +126,7 @@ class Rows:
         return [self._part(measure, decisions, np.arange(self.y.size))]
 
     def _part(self, measure: str, decisions: Array, rows: npt.NDArray[np.intp]) -> Part:
-        loss = "log_loss" if measure in _PROBABILITY_MEASURES else None
+        loss = "log_loss" if MEASURES[measure].sees == "probabilities" else None
         groups = None if self.groups is None else self.groups[rows]
         known = {"loss": loss, "groups": groups, "tail": self.tail}
         return Answers.from_decisions(decisions, self.y[rows], self.classes, **known), rows

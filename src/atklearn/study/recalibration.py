@@ -24,7 +24,6 @@ Map: TypeAlias = tuple[float, float]
 """Slope and shift of a map of decision values."""
 MapKind: TypeAlias = Literal["threshold", "affine"]
 
-_LABEL_MEASURES = frozenset({"error", "balanced_error", "worst_class_error", "g_mean", "worst_group_error"})
 _N_THRESHOLDS = 100
 _MAP_C = 1e4  # one slope, of standardised predictions: next to no penalty
 
@@ -39,7 +38,7 @@ def map_kind(measure: str, n_classes: int | None) -> MapKind | None:
     """
     if n_classes is None:
         return "affine"
-    return "threshold" if n_classes == 2 and measure in _LABEL_MEASURES else None
+    return "threshold" if n_classes == 2 and MEASURES[measure].sees == "labels" else None
 
 
 def apply_map(decisions: Array, values: Map) -> Array:
