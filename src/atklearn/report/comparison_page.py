@@ -291,8 +291,7 @@ def _provenance(found: Findings) -> list[tuple[str, str]]:
         *([("Rows compared on", f"{data['n_used']}, drawn at random")] if data["n_used"] < data["n"] else []),
         *([("Rows judged on", f"{len(data['truth'])} of them")] if len(data["truth"]) < data["n_used"] else []),
         *(("Note", note) for note in data["notes"]),
-        ("Splits", f"{data['n_folds']}-fold cross-validation, {_times(found.repeats)}; in each split "
-         f"{percent(round(data['shares']['train'], 4))} of the rows to train"),
+        ("Splits", _splits(found)),
         ("Choice of loss, weights, k and C", f"within each training part, {_folds(found)}, by each measure for itself"),
         ("Grids", _sizes(found.outcome.all_rows)),
         *([("Left out", config["left_out"])] if config["left_out"] else []),
@@ -304,6 +303,18 @@ def _provenance(found: Findings) -> list[tuple[str, str]]:
         ("Fingerprint of the data", config["data"]),
         ("Versions", ", ".join(f"{name} {version}" for name, version in run["versions"].items())),
     ]  # fmt: skip
+
+
+def _splits(found: Findings) -> str:
+    """Say how rows were split into training and test parts."""
+    data = found.data
+    if data["time"] is not None:
+        return (
+            f"the later half of the rows by {data['time']}, in {data['n_folds']} parts, each predicted by fits on all "
+            "rows before it; folds to choose by are made in the same way"
+        )
+    together = "" if data["split_by"] is None else f", the rows of one {data['split_by']} always together"
+    return f"{data['n_folds']}-fold cross-validation, {_times(found.repeats)}{together}"
 
 
 def _folds(found: Findings) -> str:

@@ -156,7 +156,8 @@ class Outcome:
         data = self.data
         classes = np.arange(len(data["classes"])) if self.task == "classification" else None
         groups = None if data["groups"] is None else np.array(data["groups"])
-        return JudgedRows(np.array(data["truth"]), classes, groups, data["tail"], data["n_folds"])
+        clusters = None if data["clusters"] is None else np.array(data["clusters"])
+        return JudgedRows(np.array(data["truth"]), classes, groups, data["tail"], data["n_folds"], clusters)
 
     def _judge(self, measures: Sequence[str], **which: Any) -> dict[str, Verdict]:
         return self._verdicts({name: self.sides(name, **which) for name in measures})
@@ -169,6 +170,7 @@ class Outcome:
             n_rows=self.data["n_used"],
             n_splits=len(self.splits),
             n_folds=self.data["n_folds"],
+            repeatable=self.data["time"] is None,
         )
 
     @property

@@ -60,6 +60,8 @@ class JudgedRows:
     tail : float
     n_folds : int
         Of a repeat.
+    clusters : ndarray of int of shape (n_rows,) or None
+        Rows that were kept together: they are drawn together, too.
     """
 
     y: npt.NDArray[Any]
@@ -67,14 +69,16 @@ class JudgedRows:
     groups: npt.NDArray[Any] | None
     tail: float
     n_folds: int
+    clusters: npt.NDArray[np.intp] | None = None
 
     @cached_property
     def draws(self) -> Array:
         """How often each row is drawn, shape (n_draws, n_rows)."""
-        n = self.y.size
-        n_draws = int(np.clip(5_000_000 // n, _LEAST_DRAWS, _MOST_DRAWS))
+        n_draws = int(np.clip(5_000_000 // self.y.size, _LEAST_DRAWS, _MOST_DRAWS))
+        lots = np.arange(self.y.size) if self.clusters is None else np.unique(self.clusters, return_inverse=True)[1]
+        n = int(lots.max()) + 1
         drawn = np.random.default_rng(0).multinomial(n, np.full(n, 1.0 / n), size=n_draws)
-        return drawn.astype(np.float64)
+        return drawn.astype(np.float64)[:, lots]
 
     def compare(self, measure: str, average: Sequence[Choice], atk: Sequence[Choice]) -> Pair:
         """Return a measure of two sides.

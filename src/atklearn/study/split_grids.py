@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice, product
+from itertools import product
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
-from sklearn.model_selection import KFold, RepeatedKFold, RepeatedStratifiedKFold, StratifiedKFold
 
 from atklearn.losses.individual import Array, resolve_individual_loss
 from atklearn.measures import MEASURES, Answers
@@ -25,6 +24,7 @@ from atklearn.study.recalibration import Recalibration, map_kind
 from atklearn.study.results import Record, cell_record, relative_gaps, short
 from atklearn.study.running import Task
 from atklearn.study.settings import Settings
+from atklearn.study.splitting import Splitting
 from atklearn.study.tabular import TabularData, features_in_words, make_features, take_rows
 
 __all__ = ["SplitGrids", "TableSplit", "split_of"]
@@ -79,8 +79,13 @@ class SplitGrids:
         if self.classification:
             self.labels, self.y = np.unique(data.target, return_inverse=True)
         self.used = self._draw_rows()
-        self.n_folds = min(settings.n_folds, self._rarest(self.y[self.used]))
-        self.judged = self._draw(self.used, _MOST_JUDGED)
+        clusters = None if data.split_by is None else np.unique(data.split_by, return_inverse=True)[1]
+        self.splitting = Splitting(self.y, self.classification, clusters, data.time, settings.random_state)
+        self.n_folds = self.splitting.n_folds(self.used, settings.n_folds)
+        if data.split_by is not None or data.time is not None:  # what cannot be split is said before anything is run
+            for train, _ in self.splitting.folds(self.used, self.n_folds):
+                self.splitting.n_folds(self.used[train], settings.n_inner_folds)
+        self.judged = self._draw(self.splitting.tested(self.used, self.n_folds), _MOST_JUDGED)
         self.place_judged = np.full(self.y.size, -1)
         self.place_judged[self.judged] = np.arange(self.judged.size)
         self._at_hand: tuple[int | None, TableSplit] | None = None
@@ -104,10 +109,9 @@ class SplitGrids:
         y, (train, test) = self.y[taken.rows], taken.places
         ks = self._ks(posing, loss, weights, taken.X[: train.size], y[train])
         Cs = default_Cs(self.settings.n_Cs)
-        folds = list(self._validation_folds(split, y[train]).split(np.zeros(train.size), y[train]))
+        folds, n_folds = self._validation_folds(split, taken.rows[train])
         on_folds, fold_gaps = zip(*(self._fit(posing, taken, y, fold, ks, Cs) for fold in folds), strict=True)
         on_test, gaps = (None, None) if split is None else self._fit(posing, taken, y, (train, test), ks, Cs)
-        n_folds = len(folds) // (self.settings.last_repeats if split is None else 1)
         measured = [evaluate_measures(answers) for answers in on_folds]
         # as they are written, since whoever reads them has to choose the same cells
         validation = {name: _as_written(np.stack([fold[name] for fold in measured])) for name in measured[0]}
@@ -186,22 +190,18 @@ class SplitGrids:
 
     def _describe(self) -> Record:
         """Return what the report says about the data and the protocol."""
-        data, (n, d) = self.data, self.data.features.shape
+        data, (n, d), clusters = self.data, self.data.features.shape, self.splitting.clusters
         record = {
             "record": "data", "dataset": data.name, "task": data.task, "n": n, "d": d, "n_used": int(self.used.size),
             "target": data.target_name, "group": data.group_name, "notes": list(data.notes),
-            "features": features_in_words(data), "n_folds": self.n_folds,
-            "shares": {"train": 1.0 - 1.0 / self.n_folds, "test": 1.0 / self.n_folds}, "tail": self.settings.tail,
-            "truth": self.y[self.judged].tolist(),
+            "features": features_in_words(data), "n_folds": self.n_folds, "tail": self.settings.tail,
+            "split_by": data.split_by_name, "time": data.time_name, "truth": self.y[self.judged].tolist(),
             "groups": None if data.groups is None else [str(group) for group in data.groups[self.judged]],
+            "clusters": None if clusters is None else clusters[self.judged].tolist(),
         }  # fmt: skip
         if self.classification:
             record |= {"classes": [str(label) for label in self.labels], "counts": np.bincount(self.y).tolist()}
         return record
-
-    def _rarest(self, y: npt.NDArray[Any]) -> int:
-        """Return the number of rows of the rarest class, or of all rows for numbers; at least two."""
-        return max(2, int(np.bincount(y).min()) if self.classification else y.size)
 
     def _draw_rows(self) -> npt.NDArray[np.intp]:
         """Return the rows to compare on: all, or a random part."""
@@ -220,16 +220,11 @@ class SplitGrids:
             drawn.append(rng.choice(rows[self.y[rows] == code], enough, replace=False))
         return np.sort(np.concatenate(drawn))
 
-    def _folds(self, n_folds: int, seed: int) -> Any:
-        return (StratifiedKFold if self.classification else KFold)(n_folds, shuffle=True, random_state=seed)
-
-    def _validation_folds(self, split: int | None, y: npt.NDArray[Any]) -> Any:
-        """Return the folds of a training part; those of all rows are repeated, however often the splits are."""
-        n_folds, seed = min(self.settings.n_inner_folds, self._rarest(y)), self.settings.random_state
-        if split is not None:
-            return self._folds(n_folds, seed)
-        repeated = RepeatedStratifiedKFold if self.classification else RepeatedKFold
-        return repeated(n_splits=n_folds, n_repeats=self.settings.last_repeats, random_state=seed)
+    def _validation_folds(self, split: int | None, rows: npt.NDArray[np.intp]) -> tuple[list[Split], int]:
+        """Return the folds of a training part, and how many a round has; those of all rows have several rounds."""
+        n_folds = self.splitting.n_folds(rows, self.settings.n_inner_folds)
+        rounds = self.settings.last_repeats if split is None else 1
+        return [fold for repeat in range(rounds) for fold in self.splitting.folds(rows, n_folds, repeat)], n_folds
 
     def take(self, split: int | None) -> TableSplit:
         """Return the rows of a split, or all rows as a training part; that of the last call is kept."""
@@ -237,10 +232,7 @@ class SplitGrids:
             train, test = self.used, self.used[:0]
             if split is not None:
                 repeat, fold = divmod(split, self.n_folds)
-                # a repeat is the same whatever the number of repeats, so that a run can be extended
-                folds = self._folds(self.n_folds, self.settings.random_state + 1000 * repeat)
-                pair = next(islice(folds.split(self.used, self.y[self.used]), fold, None))
-                train, test = self.used[pair[0]], self.used[pair[1]]
+                train, test = (self.used[part] for part in self.splitting.folds(self.used, self.n_folds, repeat)[fold])
             seen = replace(self.data, features=take_rows(self.data.features, train))
             maker = make_features(seen)
             X = maker.fit_transform(seen.features)

@@ -78,6 +78,10 @@ class TabularData:
     rows: npt.NDArray[np.intp]
     fingerprint: str
     notes: list[str] = field(default_factory=list)
+    split_by: npt.NDArray[np.str_] | None = None
+    split_by_name: str | None = None
+    time: npt.NDArray[np.float64] | None = None
+    time_name: str | None = None
 
 
 def read_table(

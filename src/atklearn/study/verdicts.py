@@ -163,6 +163,7 @@ def judge(
     n_rows: int,
     n_splits: int,
     n_folds: int,
+    repeatable: bool = True,
 ) -> dict[str, Verdict]:
     """Return the verdict about every measure, corrected for looking at many (Holm, 1979).
 
@@ -180,6 +181,8 @@ def judge(
         As part of the measure's own scale.
     n_rows, n_splits, n_folds : int
         That the comparison had; folds of a repeat.
+    repeatable : bool, default=True
+        Whether there could be more repeats.
 
     Examples
     --------
@@ -195,7 +198,9 @@ def judge(
         for name, pair in pairs.items()
     }
     return {
-        name: _verdict(name, difference, level, margin, pairs[name], shares[name], n_rows, n_folds)
+        name: _verdict(
+            name, difference, level, margin, pairs[name], shares[name], n_rows, n_folds if repeatable else None
+        )
         for name, (difference, level) in _with_levels(differences).items()
     }
 
@@ -220,7 +225,7 @@ def _verdict(
     pair: Pair,
     shares: Sequence[float],
     n_rows: int,
-    n_folds: int,
+    n_folds: int | None,
 ) -> Verdict:
     allowed = margin * MEASURES[name].scale(pair.average)
     half = difference.half_width(level)
@@ -235,14 +240,18 @@ def _verdict(
     return Verdict(name, answer, difference, low, high, level, allowed, pair.average, pair.atk, share, remedy)
 
 
-def _remedy(difference: Difference, level: float, allowed: float, n_rows: int, n_folds: int) -> Remedy:
-    """Return what would tell a difference of this size from none, or one this small from any that matters."""
+def _remedy(difference: Difference, level: float, allowed: float, n_rows: int, n_folds: int | None) -> Remedy:
+    """Return what would tell a difference of this size from none, or one this small from any that matters.
+
+    Without a number of folds there can be no more repeats.
+    """
     wanted = abs(difference.mean) if abs(difference.mean) > allowed else allowed - abs(difference.mean)
     now = difference.half_width(level)
     if not np.isfinite(now) or wanted <= 0.0:
         return Remedy()
-    for repeats in range(difference.n_splits // n_folds + 1, _MOST_REPEATS + 1):
-        if difference.with_splits(repeats * n_folds).half_width(level) < wanted:
-            return Remedy(repeats=repeats)
+    if n_folds is not None:
+        for repeats in range(difference.n_splits // n_folds + 1, _MOST_REPEATS + 1):
+            if difference.with_splits(repeats * n_folds).half_width(level) < wanted:
+                return Remedy(repeats=repeats)
     factor = (now / wanted) ** 2  # the variance of a difference is inverse to the rows
     return Remedy(rows=round(factor * n_rows)) if factor <= _MOST_ROWS else Remedy()
