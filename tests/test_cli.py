@@ -194,15 +194,47 @@ def test_a_finished_run_can_be_extended(folder):
     assert kept["repeats"] == 2, "what is there is used"
 
 
-def test_another_run_in_the_same_folder_is_refused_unless_fresh(folder):
+def test_a_changed_option_starts_another_folder(folder):
+    rides(folder)
+    told = ["rides.csv", "--target", "rides", "--quiet", "--loss", "log_loss", *QUICK]
+    for changed in ([], ["--drop", "town"], ["--seed", "1"], ["--tail", "0.2"], ["--drop", "town", "--seed", "1"]):
+        assert call("compare", *told, *changed).exit_code == 0
+    names = {path.name for path in (folder / "atklearn-out").iterdir()}
+    begin, end = "compare-rides-rides", "loss-log_loss"
+    assert names == {
+        f"{begin}-{end}-quick", f"{begin}-without-town-{end}-quick", f"{begin}-{end}-seed-1-quick",
+        f"{begin}-{end}-tail-0.2-quick", f"{begin}-without-town-{end}-seed-1-quick",
+    }  # fmt: skip
+    rides(folder, n=180)  # the file itself is another
+    result = call("compare", *told)
+    assert result.exit_code == 0
+    assert "holds another run (with other data), so this one is in" in result.stderr
+    assert len(list((folder / "atklearn-out").iterdir())) == 6
+
+
+def test_another_run_in_the_folder_that_was_named_goes_beside_it(folder):
     assert call("compare", "--out", "here", "--quiet", *QUICK).exit_code == 0
     before = (folder / "here" / "results.jsonl").read_bytes()
     result = call("compare", "--out", "here", "--quiet", "--seed", "1", *QUICK)
-    assert result.exit_code == 1
-    assert "--fresh" in result.stderr
+    assert result.exit_code == 0
+    assert "here holds another run (with other --seed), so this one is in here-2." in result.stderr
     assert (folder / "here" / "results.jsonl").read_bytes() == before
-    assert call("compare", "--out", "here", "--quiet", "--seed", "1", "--fresh", *QUICK).exit_code == 0
-    assert (folder / "here" / "results.jsonl").read_bytes() != before
+    assert (folder / "here-2" / "report.html").is_file()
+    assert call("compare", "--out", "here", "--quiet", "--fresh", *QUICK).exit_code == 0
+    assert (folder / "here" / "results.jsonl").read_bytes() != before, "begun anew, at another time"
+
+
+@pytest.mark.parametrize("command", ["compare", "reproduce"])
+def test_a_foreign_folder_is_not_written_into(folder, command):
+    (folder / "thesis").mkdir()
+    (folder / "thesis" / "thesis.tex").write_text("", encoding="utf-8")
+    (folder / "file").write_text("", encoding="utf-8")
+    for name in ("thesis", "file", "file/deeper"):
+        result = call(command, "--out", name)
+        assert result.exit_code == 1
+        assert "choose another with --out" in result.stderr
+        assert "Errno" not in result.stderr
+    assert [path.name for path in (folder / "thesis").iterdir()] == ["thesis.tex"]
 
 
 def test_the_report_is_written_from_the_results_alone(folder):

@@ -1,5 +1,6 @@
 """Learning with the average top-k loss: drop-in scikit-learn estimators on an exact, certified solver."""
 
+from atklearn.comparing import Comparison, compare
 from atklearn.estimators.blocks import RowBlocks
 from atklearn.estimators.linear import ATkClassifier, ATkRegressor
 from atklearn.estimators.search import ATkClassifierCV, ATkRegressorCV
@@ -43,6 +44,7 @@ __all__ = [
     "ATkSVR",
     "AbsoluteError",
     "CollapseWarning",
+    "Comparison",
     "Hinge",
     "Huber",
     "IndividualLoss",
@@ -58,6 +60,7 @@ __all__ = [
     "average",
     "average_bottom_k",
     "average_top_k",
+    "compare",
     "maximum",
     "paper_C",
     "ranked_range",

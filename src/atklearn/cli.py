@@ -6,12 +6,12 @@ What a command needs is imported when it runs: help and mistakes in the argument
 from __future__ import annotations
 
 import json
-import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from enum import StrEnum
+from errno import ENOSPC
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,21 +19,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from joblib import cpu_count
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.text import Text
 
+from atklearn.comparing import FIGURES, REPORT, RESULTS, folder_name, write_report
+from atklearn.comparing import compare as run_compare
 from atklearn.measures.answers import TAIL_SHARE
 from atklearn.measures.catalogue import DEFAULT_MEASURES, names_of_measures
 
 if TYPE_CHECKING:
     from atklearn.report.content import Page
-    from atklearn.study.running import Task
 
 __all__ = ["app"]
 
 FAILED, INTERRUPTED = 1, 130
-MANY_ROWS = 100_000
-RESULTS, REPORT, FIGURES = "results.jsonl", "report.html", "figures"
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
@@ -96,12 +94,23 @@ DataDir = Annotated[Path | None, typer.Option("--data", help="Folder with NAME.c
 @app.command()
 def compare(
     data: Annotated[
-        Path | None, typer.Argument(help="CSV, Parquet or SVMlight file; without one, the generated Monk set.")
+        Path | None,
+        typer.Argument(help="CSV, Excel, Parquet, JSON lines or SVMlight file; without one, generated delivery times."),
     ] = None,
     target: Annotated[str | None, typer.Option("--target", "-t", help="Column to predict.")] = None,
     task: Annotated[TaskName | None, typer.Option(help="Kind of target.", show_default="detected")] = None,
     group: Annotated[str | None, typer.Option(help="Column to report by; not a feature.")] = None,
+    split_by: Annotated[
+        str | None, typer.Option(help="Column whose equal rows are never split; not a feature.")
+    ] = None,
+    time: Annotated[str | None, typer.Option(help="Column whose later half is tested; not a feature.")] = None,
     drop: Annotated[list[str] | None, typer.Option(help="Column to leave out; may be repeated.")] = None,
+    keep: Annotated[
+        list[str] | None, typer.Option(help="Column to use that would be left out; may be repeated.")
+    ] = None,
+    encoding: Annotated[
+        str | None, typer.Option(help="Of a text file.", show_default="UTF-8, or what else fits")
+    ] = None,
     score: Annotated[
         Score | None, typer.Option(help="What counts.", show_default=" or ".join(DEFAULT_MEASURES.values()))
     ] = None,
@@ -128,50 +137,33 @@ def compare(
 ) -> None:
     """Compare maximum, average and AT_k on a table: an answer for every measure, a recommended model, a report."""
     with failing_in_one_sentence():
-        from atklearn.report.comparison_findings import Findings, comparison_summary
-        from atklearn.report.comparison_page import comparison_page
-        from atklearn.study.comparison import run_comparison
-        from atklearn.study.last_fit import fit_recommended
-        from atklearn.study.outcome import Question
-        from atklearn.study.results import read_results
-        from atklearn.study.saving import save_model
-        from atklearn.study.settings import Settings
-        from atklearn.study.tabular import monk_table, read_table
-
-        if model is not None and not model.absolute().parent.is_dir():
-            raise ValueError(f"--model is expected to name a file in a folder that exists, got {str(model)!r}.")
-        if data is None:
-            if target or task or group or drop:
-                raise ValueError("--target, --task, --group and --drop are about a file, but none is named.")
-            table = monk_table()
-        else:
-            table = read_table(data, target, task=task.value if task else None, group=group, drop=drop or ())
-        changes: dict[str, Any] = {"random_state": seed, "tail": tail}
-        if loss:
-            changes["losses"] = tuple(dict.fromkeys(loss))
-        if repeats is not None:
-            changes["repeats"] = repeats
-        settings = Settings.for_task(table.task, len(table.target), quick=quick, **changes)
-        question = Question.about(
-            table.task, has_groups=table.groups is not None, score=score.value if score else None, margin=margin
-        )
-        if len(table.target) > MANY_ROWS and not quick:
-            complain(f"{len(table.target)} rows take long; --quick is a first look on a part of them.")
-        name = "-".join(filter(None, ["compare", slug(table.name), slug(target or ""), "quick" if quick else ""]))
-        results = results_file(out or Path("atklearn-out", name), fresh)
-        with progress(f"Comparing on {table.name}", silent=quiet or as_json) as (on_start, on_task):
-            asked, recommendation = run_comparison(
-                table, settings, question, results, n_jobs=jobs or cpu_count(), on_start=on_start, on_task=on_task
-            )
+        check_model(model)
+        options = {
+            "task": task.value if task else None, "by": group, "split by": split_by, "time": time, "without": drop,
+            "with": keep, "loss": loss, "tail": tail if tail != TAIL_SHARE else None, "seed": seed or None,
+        }  # fmt: skip
+        name = folder_name(
+            "compare", stem(data) if data else "deliveries", target, *map(option_in_name, options.items()),
+            "quick" if quick else None,
+        )  # fmt: skip
+        result = run_compare(
+            data, target, task=task.value if task else None, group=group, split_by=split_by, time=time,
+            drop=drop or (), keep=keep or (), encoding=encoding, score=score.value if score else None, tail=tail,
+            margin=margin, loss=loss or (), repeats=repeats, quick=quick, random_state=seed, n_jobs=jobs,
+            out=out or Path("atklearn-out", name), fresh=fresh, verbose=not (quiet or as_json),
+        )  # fmt: skip
         if model is not None:
-            save_model(fit_recommended(table, recommendation), model)
-        found = Findings(read_results(results), asked)
-        page = comparison_page(found)
-        publish(page, results.parent)
+            result.save_model(model)
+        report = result.write()
         if as_json:
-            print_json({**comparison_summary(found), "report": str(results.with_name(REPORT))})
-        else:
-            show(page, results.parent, quiet)
+            print_json({**result.summary, "report": str(report)})
+            return
+        if result.finished.moved:
+            complain(result.finished.moved)
+        if quiet:
+            for sentence in result.data.health["warnings"]:
+                complain(f"Note: {sentence}")
+        show(result.page, result.folder, quiet)
 
 
 @app.command()
@@ -210,6 +202,8 @@ def reproduce(
     with failing_in_one_sentence():
         from atklearn.datasets import DATASETS
         from atklearn.report.paper_page import paper_page, paper_summary
+        from atklearn.report.progress import progress
+        from atklearn.study.places import check_place
         from atklearn.study.reproduction import run_reproduction
         from atklearn.study.results import read_results
 
@@ -218,19 +212,23 @@ def reproduce(
         for name in dataset or ():
             if name not in DATASETS:
                 raise ValueError(f"--set is expected to be one of {', '.join(DATASETS)}, got {name!r}.")
-        results = results_file(out or Path("atklearn-out", f"reproduce-{solver.value}"), fresh)
+        folder = out or Path("atklearn-out", f"reproduce-{solver.value}")
+        check_place(folder / RESULTS)
         with progress("Reproducing", silent=quiet or as_json) as (on_start, on_task):
-            skipped = run_reproduction(
-                part.value, results, data_dir=data, network=not offline, names=tuple(dataset or DATASETS),
-                n_splits=splits, solver=solver.value, n_jobs=jobs or cpu_count(), on_start=on_start, on_task=on_task,
+            done = run_reproduction(
+                part.value, folder / RESULTS, data_dir=data, network=not offline, names=tuple(dataset or DATASETS),
+                n_splits=splits, solver=solver.value, n_jobs=jobs or cpu_count(), fresh=fresh, on_start=on_start,
+                on_task=on_task,
             )  # fmt: skip
-        page = paper_page(read_results(results))
-        publish(page, results.parent)
+        page = paper_page(read_results(done.path))
+        report = write_report(page, done.path.parent)
         if as_json:
-            print_json({**paper_summary(read_results(results)), "report": str(results.with_name(REPORT))})
+            print_json({**paper_summary(read_results(done.path)), "report": str(report)})
         else:
-            show(page, results.parent, quiet)
-        for record in skipped:
+            if done.moved:
+                complain(done.moved)
+            show(page, done.path.parent, quiet)
+        for record in done.skipped:
             complain(f"Skipped {record['dataset']}: {record['reason']}")
 
 
@@ -263,7 +261,6 @@ def datasets(data: DataDir = None, as_json: AsJson = False) -> None:
 def report(
     folder: Annotated[Path, typer.Argument(help="A folder of compare or reproduce.")],
     markdown: Annotated[Path | None, typer.Option(help="Write it as Markdown, too, with pictures beside it.")] = None,
-    quiet: Quiet = False,
 ) -> None:
     """Write the report of a results file again, without running anything."""
     with failing_in_one_sentence():
@@ -279,10 +276,12 @@ def report(
         kind = next(read_results(results))["kind"]
         records = read_results(results)
         page = comparison_page(Findings(records)) if kind == "compare" else paper_page(records)
-        publish(page, folder)
+        written = [write_report(page, folder)]
         if markdown is not None:
             write_markdown(page, markdown)
-        show(page, folder, quiet)
+            written.append(markdown)
+        for path in written:
+            print(path)
 
 
 @contextmanager
@@ -290,8 +289,11 @@ def failing_in_one_sentence() -> Iterator[None]:
     """Turn what users can do something about into a sentence and an exit code."""
     try:
         yield
-    except (ValueError, OSError) as error:
+    except ValueError as error:
         complain(f"Error: {error}")
+        raise typer.Exit(FAILED) from error
+    except OSError as error:
+        complain(f"Error: {in_words(error)}")
         raise typer.Exit(FAILED) from error
     except (MemoryError, BrokenExecutor) as error:
         complain("Error: the memory did not suffice; try --jobs 1 or --quick. What is finished is kept.")
@@ -299,49 +301,6 @@ def failing_in_one_sentence() -> Iterator[None]:
     except KeyboardInterrupt as error:
         complain("Interrupted. What is finished is kept: the same command goes on from here.")
         raise typer.Exit(INTERRUPTED) from error
-
-
-@contextmanager
-def progress(title: str, *, silent: bool) -> Iterator[tuple[Any, Any]]:
-    """Show how far a run is and how long it will take; yields what to call at the start and after every task."""
-    console = Console(stderr=True)
-    columns = [TextColumn("{task.description}"), BarColumn(None), TaskProgressColumn(), TimeElapsedColumn(),
-               TextColumn("left"), TimeRemainingColumn()]  # fmt: skip
-    bar = Progress(*columns, console=console, speed_estimate_period=120.0)
-    shown = bar.add_task(title, total=None)
-    state = {"done": 0.0, "total": 0.0, "tenths": 0.0}
-
-    def on_start(tasks: Sequence[Task]) -> None:
-        state["total"] = sum(task.cost for task in tasks)
-        bar.update(shown, total=state["total"])
-
-    def on_task(task: Task) -> None:
-        state["done"] += task.cost
-        bar.advance(shown, task.cost)
-        tenths = int(10.0 * state["done"] / state["total"])
-        if not silent and not console.is_terminal and tenths > state["tenths"]:  # a log, not a screen
-            state["tenths"] = tenths
-            complain(f"{title}: {10 * tenths} %")
-
-    with bar if console.is_terminal and not silent else nullcontext():
-        yield on_start, on_task
-
-
-def results_file(folder: Path, fresh: bool) -> Path:
-    """Return the results file of a folder, removed if the run is to start anew."""
-    path = folder / RESULTS
-    if fresh:
-        path.unlink(missing_ok=True)
-    return path
-
-
-def publish(page: Page, folder: Path) -> None:
-    """Write the report and its figures."""
-    from atklearn.report.page import write_page
-    from atklearn.report.pictures import write_figures
-
-    write_page(page, folder / REPORT)
-    write_figures(page, folder / FIGURES)
 
 
 def show(page: Page, folder: Path, quiet: bool) -> None:
@@ -360,7 +319,9 @@ def show(page: Page, folder: Path, quiet: bool) -> None:
 
 def complain(sentence: str) -> None:
     """Print a sentence to the standard error."""
-    Console(stderr=True).print(Text(" ".join(sentence.split())), soft_wrap=True)
+    from atklearn.report.terminal import tell
+
+    tell(sentence)
 
 
 def print_json(content: Any) -> None:
@@ -368,12 +329,60 @@ def print_json(content: Any) -> None:
     print(json.dumps(content, indent=2, ensure_ascii=False))
 
 
-def slug(name: str) -> str:
-    """Return a name that any file system takes.
+def in_words(error: OSError) -> str:
+    """Return what went wrong with a file, and what to do.
 
     Examples
     --------
-    >>> slug("My data (2).csv")
-    'My-data-2-.csv'
+    >>> in_words(FileExistsError(17, "File exists", "reports"))
+    'reports is a file, where a folder is expected; choose another with --out.'
     """
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", name)[:60]
+    where = str(error.filename or "a file")
+    words = {
+        FileExistsError: f"{where} is a file, where a folder is expected; choose another with --out.",
+        NotADirectoryError: f"{where} goes through a file, where a folder is expected; choose another with --out.",
+        IsADirectoryError: f"{where} is a folder, where a file is expected; name a file in it.",
+        PermissionError: f"{where} may not be read or written by this user; change its permissions or choose another.",
+        FileNotFoundError: f"{where} is not there; check the path.",
+    }
+    if error.errno == ENOSPC:
+        return "the disk is full; make room, and the same command goes on from here."
+    said = (error.strerror or str(error)).lower()
+    return words.get(type(error), f"{where} cannot be used, {said}; choose another.")
+
+
+def check_model(path: Path | None) -> None:
+    """Raise before anything is run if a model could not be saved."""
+    if path is None:
+        return
+    if path.suffix != ".skops":
+        raise ValueError(
+            f"--model is expected to end in .skops, the one format that is safe to load, got {str(path)!r}."
+        )
+    if not path.absolute().parent.is_dir():
+        raise ValueError(f"--model is expected to name a file in a folder that exists, got {str(path)!r}.")
+
+
+def stem(path: Path) -> str:
+    """Return the name of a file without its suffixes.
+
+    Examples
+    --------
+    >>> stem(Path("data/customers.csv.gz"))
+    'customers'
+    """
+    return path.name.removesuffix(".gz").rpartition(".")[0]
+
+
+def option_in_name(option: tuple[str, Any]) -> str | None:
+    """Return what an option adds to the name of a folder; None if it was not given.
+
+    Examples
+    --------
+    >>> option_in_name(("without", ["id", "name"])), option_in_name(("seed", None))
+    ('without-id-name', None)
+    """
+    name, value = option
+    if not value:
+        return None
+    return "-".join([name, *(value if isinstance(value, list) else [str(value)])])

@@ -11,5 +11,5 @@ from atklearn.study.reproduction import run_reproduction
 def results(tmp_path_factory):
     """The path of a small reproduction of the paper, and what was skipped."""
     path = tmp_path_factory.mktemp("reproduce") / "results.jsonl"
-    skipped = run_reproduction("all", path, names=("monk", "titanic", "sinc", "german"), network=False, n_splits=2)
-    return path, skipped
+    reproduced = run_reproduction("all", path, names=("monk", "titanic", "sinc", "german"), network=False, n_splits=2)
+    return path, reproduced.skipped

@@ -200,8 +200,8 @@ def test_a_mixed_table_and_its_model(tmp_path):
     frame.to_csv(tmp_path / "rides.csv", index=False)
     data = read_table(tmp_path / "rides.csv", "rides", drop=["comment"])
     settings = small("classification", losses=("log_loss",))
-    _, advice = run_comparison(data, settings, Question("balanced_error"), tmp_path / "results.jsonl")
-    model = fit_recommended(data, advice)
+    finished = run_comparison(data, settings, Question("balanced_error"), tmp_path / "results.jsonl")
+    model = fit_recommended(data, finished.recommendation)
     assert model.score(data.features, data.target) > 0.75
     hard = of_kind(read_results(tmp_path / "results.jsonl"), "hard_row")
     row = hard[0]["row"] - 1

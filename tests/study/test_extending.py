@@ -84,11 +84,13 @@ def test_another_question_needs_no_fit_of_a_grid(tmp_path, tasks_run):
 
 
 def test_other_fits_are_another_run(tmp_path):
-    data, path = table(*made()), tmp_path / "results.jsonl"
+    data, path = table(*made(60)), tmp_path / "run" / "results.jsonl"
     run(data, path, few())
-    for changed in ({"n_ks": 4}, {"tol": 1e-4}, {"random_state": 1}, {"n_folds": 4}, {"tail": 0.2}):
-        with pytest.raises(ValueError, match="differ"):
-            run(data, path, few(**changed))
+    before = path.read_bytes()
+    for number, changed in enumerate([{"n_ks": 4}, {"tol": 1e-4}, {"random_state": 1}, {"tail": 0.2}], start=2):
+        run(data, path, few(**changed))
+        assert (tmp_path / f"run-{number}" / "results.jsonl").is_file()
+    assert path.read_bytes() == before
 
 
 def test_processes_do_not_change_the_results(tmp_path, monkeypatch):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from atklearn.study.results import SCHEMA, ResultsFile, cell_record, read_results
@@ -65,26 +63,6 @@ def test_a_reader_sees_whole_tasks_only(tmp_path):
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[:-1]) + b'{"record":"done","ta')
     assert contents(path) == [record for name in list(TASKS)[:-1] for record in TASKS[name]]
-
-
-def test_another_run_is_not_touched(tmp_path):
-    path = tmp_path / "results.jsonl"
-    write(path)
-    before = path.read_bytes()
-    with pytest.raises(ValueError, match=r"config differ \(seed: 0 there, 1 here\).*--fresh"):
-        write(path, config={"seed": 1})
-    assert path.read_bytes() == before
-
-
-def test_another_version_is_not_mixed_in(tmp_path):
-    path = tmp_path / "results.jsonl"
-    write(path)
-    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-    header = json.loads(lines[0])
-    header["versions"]["numpy"] = "0.1"
-    path.write_text(json.dumps(header) + "\n" + "".join(lines[1:]), encoding="utf-8")
-    with pytest.raises(ValueError, match="versions differ"):
-        write(path)
 
 
 def test_other_files_are_no_results(tmp_path):

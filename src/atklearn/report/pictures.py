@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -31,7 +33,7 @@ from atklearn.report.style import (
     shown_x,
 )
 
-__all__ = ["write_figures"]
+__all__ = ["pictures_of", "png_of", "write_figures"]
 
 
 def write_figures(page: Page, folder: str | os.PathLike[str]) -> list[Path]:
@@ -56,24 +58,40 @@ def write_figures(page: Page, folder: str | os.PathLike[str]) -> list[Path]:
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
-    for block in _pictures(page):
+    for block in pictures_of(page):
         if not re.fullmatch(r"[A-Za-z0-9-]+", block.name):
             raise ValueError(
                 f"write_figures expects names of letters, digits and hyphens, as they name files, got {block.name!r}; "
                 "rename the block."
             )
-        figure = _draw_chart(block) if isinstance(block, Chart) else _draw_plane(block)
+        figure = _drawn(block)
         for ending in ("png", "svg"):
             path = folder / f"{block.name}.{ending}"
-            with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", message="Glyph .* missing from")  # shown as a box
-                # Without its date, the same report is the same file.
-                figure.savefig(path, dpi=150, metadata={"Date": None} if ending == "svg" else None)
+            # Without its date, the same report is the same file.
+            _save(figure, path, dpi=150, metadata={"Date": None} if ending == "svg" else None)
             paths.append(path)
     return paths
 
 
-def _pictures(page: Page) -> Iterator[Chart | Plane]:
+def png_of(block: Chart | Plane, dpi: int = 80) -> bytes:
+    """Return the picture of a chart or a plane as the content of a PNG file."""
+    content = io.BytesIO()
+    _save(_drawn(block), content, dpi=dpi, format="png")
+    return content.getvalue()
+
+
+def _drawn(block: Chart | Plane) -> Figure:
+    return _draw_chart(block) if isinstance(block, Chart) else _draw_plane(block)
+
+
+def _save(figure: Figure, place: Any, **how: Any) -> None:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")  # shown as a box
+        figure.savefig(place, **how)
+
+
+def pictures_of(page: Page) -> Iterator[Chart | Plane]:
+    """Yield the charts and planes of a page, those with a slider as it is at first."""
     for section in page.sections:
         for block in section.blocks:
             if isinstance(block, Chart | Plane):

@@ -10,7 +10,7 @@ from rich.text import Text
 from atklearn.report.content import Cell, Page, Table
 from atklearn.report.style import emphasis_key, numeric_columns, plain
 
-__all__ = ["print_headline", "print_page", "print_table"]
+__all__ = ["print_headline", "print_page", "print_table", "tell"]
 
 STYLES = {"": "", "best": "bold", "close": "underline", "optimistic": "italic dim", "miss": ""}
 COLOURS = {"helps": "bold green", "hurts": "bold red", "same": "bold", "undecided": "bold", "summary": "bold"}
@@ -51,6 +51,11 @@ def print_headline(page: Page, console: Console) -> None:
     """
     verdict = Text(plain(page.verdict), style=COLOURS[page.outcome])
     console.print(Text.assemble(verdict, ". ", plain(page.headline)))
+
+
+def tell(sentence: str) -> None:
+    """Print a sentence to the standard error."""
+    Console(stderr=True, force_jupyter=False).print(Text(" ".join(sentence.split())), soft_wrap=True)
 
 
 def print_table(table: Table, console: Console) -> None:

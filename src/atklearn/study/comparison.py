@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from atklearn.study.last_fit import LastFit
 from atklearn.study.outcome import Outcome, Question, Recommendation
@@ -15,7 +16,28 @@ from atklearn.study.settings import Settings
 from atklearn.study.split_grids import SplitGrids, split_of
 from atklearn.study.tabular import TabularData
 
-__all__ = ["run_comparison"]
+__all__ = ["Finished", "run_comparison"]
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A comparison that is done.
+
+    Attributes
+    ----------
+    path : Path
+        The results file.
+    moved : str
+        Why it is not the one asked for; empty if it is.
+    asked : str
+        What the records that answer the question call it.
+    recommendation : Recommendation
+    """
+
+    path: Path
+    moved: str
+    asked: str
+    recommendation: Recommendation
 
 
 def run_comparison(
@@ -25,9 +47,10 @@ def run_comparison(
     path: Path,
     *,
     n_jobs: int = 1,
+    fresh: bool = False,
     on_start: Callable[[Sequence[Task]], None] = lambda _: None,
     on_task: Callable[[Task], None] = lambda _: None,
-) -> tuple[str, Recommendation]:
+) -> Finished:
     """Compare on a table and write everything found to a results file, going on where a former run stopped.
 
     A file with fewer repeats than asked for is extended; one with more keeps them. Another question about the same
@@ -39,23 +62,22 @@ def run_comparison(
     settings : Settings
     question : Question
     path : Path
-        The results file.
+        The results file; if its folder holds another run, the results go to a folder beside it.
     n_jobs : int, default=1
         Processes.
+    fresh : bool, default=False
+        Whether to start anew instead of going on.
     on_start, on_task : callable
         Told of all tasks at first, and of every task as it is finished.
 
     Returns
     -------
-    asked : str
-        What the records that answer the question call it.
-    recommendation : Recommendation
+    finished : Finished
     """
-    fits = {name: value for name, value in asdict(settings).items() if name != "repeats"}
-    config = {"data": data.fingerprint, "dataset": data.name, "target": data.target_name, "task": data.task,
-              "group": data.group_name, "columns": _fingerprint_of_columns(data), **fits}  # fmt: skip
-    with ResultsFile(path, "compare", config) as results:
-        experiment = SplitGrids(data, settings)
+    if data.time is not None:  # there is one way to split by time
+        settings = replace(settings, repeats=1, last_repeats=1)
+    experiment = SplitGrids(data, settings)
+    with ResultsFile(path, "compare", _config(data, settings), fresh=fresh) as results:
         there = _repeats_in(results.finished, experiment)
         if there > settings.repeats:
             experiment = SplitGrids(data, replace(settings, repeats=there))
@@ -63,9 +85,17 @@ def run_comparison(
         last = Task(f"answer: {question.score}, margin {question.margin:g}, {repeats} repeats", cost=0.5)
         on_start([*experiment.tasks(), last])
         run_experiment(experiment, results, n_jobs=n_jobs, on_task=on_task)
-        outcome = Outcome.from_records(read_results(path), question, repeats)
+        outcome = Outcome.from_records(read_results(results.path), question, repeats)
         run_experiment(LastFit(data, outcome, settings.tol, last), results, on_task=on_task)
-    return last.name, outcome.recommendation
+    return Finished(results.path, results.moved, last.name, outcome.recommendation)
+
+
+def _config(data: TabularData, settings: Settings) -> dict[str, Any]:
+    """Return everything that determines the fits."""
+    fits = {name: value for name, value in asdict(settings).items() if name != "repeats"}
+    return {"data": data.fingerprint, "dataset": data.name, "target": data.target_name, "task": data.task,
+            "group": data.group_name, "split_by": data.split_by_name, "time": data.time_name,
+            "columns": _fingerprint_of_columns(data), **fits}  # fmt: skip
 
 
 def _repeats_in(finished: Iterable[str], experiment: SplitGrids) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from atklearn.datasets import DATASETS, Dataset, DatasetUnavailable, load_dataset, load_toy
@@ -13,9 +14,28 @@ from atklearn.study.paper_tables import PROTOCOL, PaperTables
 from atklearn.study.results import Record, ResultsFile
 from atklearn.study.running import Experiment, Task, run_experiment
 
-__all__ = ["run_reproduction"]
+__all__ = ["Reproduced", "run_reproduction"]
 
 _TOY_CASES = range(1, 7)
+
+
+@dataclass(frozen=True)
+class Reproduced:
+    """A reproduction that is done.
+
+    Attributes
+    ----------
+    path : Path
+        The results file.
+    moved : str
+        Why it is not the one asked for; empty if it is.
+    skipped : list of Record
+        The data sets that are not available, with the reason.
+    """
+
+    path: Path
+    moved: str
+    skipped: list[Record]
 
 
 def run_reproduction(
@@ -28,9 +48,10 @@ def run_reproduction(
     n_splits: int = 10,
     solver: str = "exact",
     n_jobs: int = 1,
+    fresh: bool = False,
     on_start: Callable[[Sequence[Task]], None] = lambda _: None,
     on_task: Callable[[Task], None] = lambda _: None,
-) -> list[Record]:
+) -> Reproduced:
     """Run tables, figures or all, and write what is found to a results file, going on where a former run stopped.
 
     Parameters
@@ -47,13 +68,14 @@ def run_reproduction(
     solver : {"exact", "sgd"}, default="exact"
     n_jobs : int, default=1
         Processes.
+    fresh : bool, default=False
+        Whether to start anew instead of going on.
     on_start, on_task : callable
         Told of all tasks at first, and of every task as it is finished.
 
     Returns
     -------
-    skipped : list of Record
-        The data sets that are not available, with the reason.
+    reproduced : Reproduced
     """
     datasets: list[Dataset] = []
     skipped: list[Record] = []
@@ -76,9 +98,9 @@ def run_reproduction(
         "toy": {f"case {case}": f"{source}, {_fingerprint(X, y)}" for case, (X, y, source) in toys.items()},
     }  # fmt: skip
     on_start(experiment.tasks())
-    with ResultsFile(path, "reproduce", config) as results:
+    with ResultsFile(path, "reproduce", config, fresh=fresh) as results:
         run_experiment(experiment, results, n_jobs=n_jobs, on_task=on_task)
-    return skipped
+    return Reproduced(results.path, results.moved, skipped)
 
 
 class _Together:

@@ -45,6 +45,7 @@ import numpy as np
 import numpy.typing as npt
 
 from atklearn.losses.individual import Array
+from atklearn.study.places import find_place
 
 __all__ = [
     "Record",
@@ -189,17 +190,19 @@ class ResultsFile:
         Its folder is made if needed.
     kind : {"compare", "reproduce"}
     config : dict
-        Everything that determines the results: a file of another configuration is not resumed.
+        Everything that determines the results. If the folder holds a run of another configuration or of other
+        versions, this one is written beside it: see :func:`atklearn.study.places.find_place`.
+    fresh : bool, default=False
+        Whether to start anew what is there of this very run.
 
     Attributes
     ----------
+    path : Path
+        The file that is written.
+    moved : str
+        Why this is not the one asked for; empty if it is.
     finished : set of str
         The tasks the file holds.
-
-    Raises
-    ------
-    ValueError
-        If the file is of another run, or of other versions.
 
     Examples
     --------
@@ -212,23 +215,23 @@ class ResultsFile:
     {'first task'}
     """
 
-    def __init__(self, path: Path, kind: str, config: dict[str, Any]) -> None:
-        self.path = path
-        self.finished: set[str] = set()
+    def __init__(self, path: Path, kind: str, config: dict[str, Any], *, fresh: bool = False) -> None:
         header = {
             "record": "run", "schema": SCHEMA, "kind": kind, "config": config, "versions": versions(),
             "started": datetime.now(UTC).isoformat(timespec="seconds"),
         }  # fmt: skip
-        whole = self._whole_tasks(header) if path.exists() else 0
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = path.open("r+b" if whole else "wb")
+        self.path, self.moved = find_place(path, header)
+        self.finished: set[str] = set()
+        whole = self._whole_tasks() if self.path.exists() and not fresh else 0
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = self.path.open("r+b" if whole else "wb")
         self._file.seek(whole)
         self._file.truncate()  # the beginning of a task that was cut short
         if not whole:
             self._append([header])
 
-    def _whole_tasks(self, header: Record) -> int:
-        """Check that the file is ours to go on with; return the length up to the end of its last whole task."""
+    def _whole_tasks(self) -> int:
+        """Take note of the tasks that are finished; return the length up to the end of the last."""
         whole, position = 0, 0
         with self.path.open("rb") as file:
             for line in file:
@@ -236,24 +239,11 @@ class ResultsFile:
                 record = _parse(line)
                 if record is None:
                     break
-                if record["record"] == "run":
-                    self._check_same(record, header)
+                if record["record"] in ("run", "done"):
                     whole = position
                 if record["record"] == "done":
                     self.finished.add(record["task"])
-                    whole = position
         return whole
-
-    def _check_same(self, found: Record, header: Record) -> None:
-        """Raise if a found header is of another run than ours."""
-        for field in ("schema", "kind", "config", "versions"):
-            ours = json.loads(json.dumps(header[field]))
-            if found.get(field) != ours:
-                raise ValueError(
-                    f"{self.path} is expected to hold this very run, but its {field} differ"
-                    f"{_difference(found.get(field), ours)}; choose another folder with --out, or start anew with "
-                    "--fresh."
-                )
 
     def add(self, task: str, records: Iterable[Record]) -> None:
         """Append the records of a finished task and make them last."""
@@ -310,12 +300,3 @@ def _parse(line: bytes) -> Record | None:
     except ValueError:
         return None
     return record if isinstance(record, dict) and "record" in record else None
-
-
-def _difference(found: Any, ours: Any) -> str:
-    """Name the first entry in which two configurations differ."""
-    if isinstance(found, dict) and isinstance(ours, dict):
-        for key in [*ours, *found]:
-            if found.get(key) != ours.get(key):
-                return f" ({key}: {found.get(key)!r} there, {ours.get(key)!r} here)"
-    return f" ({found!r} there, {ours!r} here)"

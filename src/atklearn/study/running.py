@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
 import warnings
@@ -13,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing import active_children, get_context
+from types import ModuleType
 from typing import Any, Protocol
 
 from sklearn.exceptions import ConvergenceWarning
@@ -136,7 +138,8 @@ def _run_in_processes(
     try:
         while True:
             for task in waiting:  # no more in advance than keeps every process busy
-                with _interrupts_held():  # a process that is about to start would answer one with its own traceback
+                # a process that is about to start would answer an interrupt with its own traceback
+                with _interrupts_held(), _script_hidden():
                     running[pool.submit(_run_task, task)] = task
                 if len(running) > n_jobs:
                     break
@@ -165,6 +168,17 @@ def _interrupts_held() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def _script_hidden() -> Iterator[None]:
+    """Let processes that start here not run the user's script again: they need nothing of it."""
+    script = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = script
 
 
 # What a worker process works on.
