@@ -227,6 +227,13 @@ class TestHabits:
         ATkClassifier(verbose=1).fit(*binary)
         assert "duality gap" in capsys.readouterr().out
 
+    def test_verbose_names_the_classes_as_the_user_does(self, flowers, capsys):
+        X, y = flowers
+        for labels in (y, np.unique(y, return_inverse=True)[1]):
+            ATkClassifier(k=0.9, verbose=1).fit(X, labels)
+            names = {line.split(" step")[0] for line in capsys.readouterr().out.splitlines()}
+            assert names == {f"class {label}" for label in labels.tolist()}
+
     def test_own_loss_is_one_small_class(self, diabetes):
         """Defined by `expand` alone; for k = n it equals minimising by hand."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import threading
 import time
@@ -53,6 +54,14 @@ class TestProgress:
     def test_not_converged_says_how_far_it_got(self, binary):
         with pytest.warns(ConvergenceWarning, match=r"certified to within .* of the optimum.*raise max_iter"):
             ATkClassifier(max_iter=1).fit(*binary)
+
+    def test_one_warning_tells_of_all_classes_that_did_not_converge(self, flowers):
+        with pytest.warns(ConvergenceWarning) as caught:
+            model = ATkClassifier(k=0.9, max_iter=1).fit(*flowers)
+        (warning,) = caught
+        worst = model.classes_[np.argmax(model.dual_gap_ / model.objective_)]
+        assert re.match(rf"3 of 3 classes .* of class {worst}, the worst", str(warning.message))
+        assert warning.filename == __file__  # where fit was called
 
     def test_interrupt_stops_within_a_second_and_keeps_the_earlier_fit(self):
         pressed = []
@@ -117,6 +126,24 @@ class TestCollapse:
         y = np.arange(20) % 2
         with pytest.warns(CollapseWarning, match="no k helps"):
             ATkClassifier(k=0.5).fit(X, y)
+
+    def test_one_warning_tells_of_all_classes(self, noisy):
+        X, y = noisy
+        y = np.where(X[:, 1] > 1.5, "maybe", y)  # a class that a linear model tells from the rest
+        with pytest.warns(CollapseWarning) as caught:
+            ATkClassifier(k=np.float64(0.1)).fit(X, y)
+        (warning,) = caught
+        assert re.match(r"k=0\.1 is too small .* zero for 2 of 3 classes", str(warning.message))
+        assert warning.filename == __file__
+        assert (
+            ATkClassifier(k=float(re.search(r"above ([\d.]+)", str(warning.message))[1]) + 0.02).fit(X, y).coef_.all()
+        )
+
+    @pytest.mark.parametrize(("k", "asks"), [(1, True), (np.int64(1), True), (2, False), (0.01, False)])
+    def test_who_writes_1_may_have_meant_all(self, noisy, k, asks):
+        with pytest.warns(CollapseWarning) as caught:
+            ATkClassifier(k=k).fit(*noisy)
+        assert ("was k=1.0 meant" in str(caught[0].message)) == asks
 
 
 class TestBadInput:

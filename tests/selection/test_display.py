@@ -36,7 +36,29 @@ def test_draws_the_best_C_of_every_k(fitted, ax):
     assert ax.get_xscale() == "log"
     assert ax.get_ylabel() == "balanced_accuracy"
     assert_allclose(display.marks_["chosen"].get_xdata()[0], fitted.k_share_)
-    assert_allclose(display.marks_["k = 1"].get_xdata()[0], 1 / 569)
+    assert_allclose(display.marks_["calibration bound"].get_xdata()[0], fitted.calibration_bound_)
+
+
+@pytest.mark.parametrize(
+    ("ks", "scale", "marks"),
+    [
+        ([0.3, 0.5, 1.0], "linear", {"k = n", "chosen", "calibration bound", "k = 1"}),
+        ([0.05, 0.2, 1.0], "log", {"k = n", "chosen", "calibration bound"}),
+        ([0.003, 0.1, 1.0], "log", {"k = n", "chosen", "calibration bound", "k = 1"}),
+        ([0.6, 0.7, 0.8], "linear", {"chosen"}),
+    ],
+)
+def test_the_curve_is_not_squeezed_by_what_is_far_off(ks, scale, marks, ax):
+    ks = np.array(ks)
+    known = {"chosen_k": ks[-1], "calibration_bound": 0.02, "n_samples": 600}
+    display = KCurveDisplay(ks=ks, mean_score=ks, standard_error=0.1 * ks, **known).plot(ax)
+    assert ax.get_xscale() == scale
+    assert set(display.marks_) == {label.get_text() for label in ax.get_legend().get_texts()[2:]} == marks
+    at = ax.transAxes.inverted().transform(ax.transData.transform(np.column_stack([ks, ks])))[:, 0]
+    assert ((at > 0) & (at < 1)).all()
+    assert at.size == 1 or np.ptp(at) > 0.5
+    shown = [tick for tick in ax.get_xticks() if ax.get_xlim()[0] <= tick <= ax.get_xlim()[1]]
+    assert len(shown) >= 3
 
 
 def test_draws_a_grid_search(ax):

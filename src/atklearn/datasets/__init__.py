@@ -1,5 +1,6 @@
-"""The paper's data sets: generated where a rule or a table gives them, else from files or OpenML."""
+"""The paper's data sets, generated where a rule or a table gives them, else from files or OpenML; and deliveries."""
 
+from atklearn.datasets.deliveries import make_deliveries
 from atklearn.datasets.generated import bayes_boundary, make_monk, make_sinc, make_titanic, make_toy
 from atklearn.datasets.loading import (
     Dataset,
@@ -21,6 +22,7 @@ __all__ = [
     "describe_datasets",
     "load_dataset",
     "load_toy",
+    "make_deliveries",
     "make_monk",
     "make_sinc",
     "make_titanic",

@@ -13,6 +13,7 @@ from scipy.optimize import brentq
 from sklearn.utils import check_random_state
 
 from atklearn.losses.individual import Array
+from atklearn.losses.messages import shown
 
 __all__ = ["bayes_boundary", "make_monk", "make_sinc", "make_titanic", "make_toy"]
 
@@ -69,7 +70,7 @@ def make_toy(case: int = 4, *, random_state: Any = None) -> tuple[Array, Array]:
     ([1.0, 1.15], 4)
     """
     if case not in range(1, 7):
-        raise ValueError(f"case is expected to be one of the paper's toy cases 1 to 6, got {case!r}.")
+        raise ValueError(f"case is expected to be one of the paper's toy cases 1 to 6, got {shown(case)}.")
     n_negative = 100 if case <= 4 else 4
     y = np.repeat([1.0, -1.0], [200 - n_negative, n_negative])
     centre = np.where(y[:, None] > 0, 0.0, 2.0 if case <= 4 else 1.0) * np.ones(2)
@@ -141,7 +142,7 @@ def make_sinc(n_samples: int = 1000, *, random_state: Any = None) -> tuple[Array
     ((1000, 10), (1000,))
     """
     if n_samples < 1:
-        raise ValueError(f"n_samples is expected to be at least 1, got {n_samples!r}.")
+        raise ValueError(f"n_samples is expected to be at least 1, got {shown(n_samples)}.")
     rng = check_random_state(random_state)
     x = rng.uniform(-10.0, 10.0, size=n_samples)
     X: Array = np.exp(-((x[:, None] - np.linspace(-10.0, 10.0, 10)) ** 2))

@@ -8,6 +8,7 @@ import os
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.error import URLError
 
 import numpy as np
 
@@ -228,9 +229,23 @@ def _read_numbers(path: Path) -> tuple[Array, list[str], bytes]:
     """Return the table in a file with the names of its columns, the last being the target, and the file's content."""
     try:
         content = path.read_bytes()
-        text = (gzip.decompress(content) if path.suffix == ".gz" else content).decode("utf-8")
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-        raise ValueError(f"{path.name} cannot be read: {error}; make or download the file again.") from error
+    except OSError as error:
+        raise ValueError(
+            f"{str(path)!r} is expected to be a file that may be read, and cannot be opened ({_in_words(error)}); "
+            "check who may read it, or put a copy in another folder."
+        ) from error
+    try:
+        plain = gzip.decompress(content) if path.suffix == ".gz" else content
+    except (OSError, EOFError, zlib.error) as error:
+        raise ValueError(
+            f"{path.name} is expected to be a whole gzip archive, and is damaged or none; make or download it again."
+        ) from error
+    try:
+        text = plain.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{path.name} is expected to be text in UTF-8, and byte {error.start} is not; make or download it again."
+        ) from error
     header, *rows = text.splitlines() or [""]
     names = header.split(",")
     if names[-1] != "target" or not rows:
@@ -243,7 +258,10 @@ def _read_numbers(path: Path) -> tuple[Array, list[str], bytes]:
         if table.shape[1] != len(names):
             raise ValueError(f"the header names {len(names)} columns, the rows have {table.shape[1]}")
     except ValueError as error:
-        raise ValueError(f"{path.name} is not a table of numbers: {error}.") from error
+        raise ValueError(
+            f"{path.name} is expected to be a table of numbers, and is none: {str(error).rstrip('.')}; correct or "
+            "replace it."
+        ) from error
     return table, names, content
 
 
@@ -251,7 +269,7 @@ def _from_openml(entry: DatasetEntry, copy: OpenMLCopy, data_dir: str | os.PathL
     try:
         fetched = copy.fetch()
     except Exception as error:  # whatever went wrong on the way, the data are not here
-        reason = f"OpenML {copy.data_id} could not be fetched ({type(error).__name__}: {error})"
+        reason = f"OpenML {copy.data_id} could not be fetched ({_in_words(error)})"
         raise _unavailable(entry, data_dir, reason, ", or try again with a connection") from error
     try:
         X, y = copy.convert(fetched)
@@ -262,6 +280,12 @@ def _from_openml(entry: DatasetEntry, copy: OpenMLCopy, data_dir: str | os.PathL
         ) from error
     names = list(fetched.feature_names)[-X.shape[1] :]  # an identifier that was dropped stood first
     return _checked(entry, X, y, names, f"OpenML {copy.data_id}", str(copy))
+
+
+def _in_words(error: Exception) -> str:
+    """Return what the system or the network says, without the number of the error and the names of classes."""
+    cause = error.reason if type(error) is URLError else error
+    return str(getattr(cause, "strerror", None) or cause) or type(error).__name__
 
 
 def _checked(entry: DatasetEntry, X: Array, y: Array, names: list[str], where: str, source: str) -> Dataset:

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from atklearn.losses.messages import shown
+
 __all__ = ["RowBlocks"]
 
 
@@ -37,7 +39,7 @@ class RowBlocks:
         if len(lengths) != 1 or rows < 1:
             raise ValueError(
                 f"RowBlocks expects one or more arrays of equal length and rows >= 1, got lengths {sorted(lengths)} "
-                f"and rows={rows!r}."
+                f"and rows={shown(rows)}."
             )
         self.arrays = arrays
         self.rows = rows

@@ -14,20 +14,27 @@ from atklearn.problems.solution import Solution, StopReason
 __all__ = ["keeping_fitted_state", "warn_unless_converged"]
 
 
-def warn_unless_converged(solutions: Sequence[Solution], tol: float, C: float) -> None:
-    """Say how far each fit got that did not reach its tolerance, and what to do."""
-    for solution in solutions:
-        if solution.reaches(tol) or solution.stop_reason is StopReason.CALLBACK:
-            continue
-        first = "raise max_iter" if solution.stop_reason is StopReason.MAX_ITER else "raise tol"
-        warnings.warn(
-            f"The fit stopped after {solution.n_iter} steps because {solution.stop_reason}: the objective "
-            f"{solution.objective:.6g} is certified to within {solution.dual_gap:.1e} of the optimum, "
-            f"{tol * solution.objective:.1e} was asked for. To go on, {first}, standardise the features or lower "
-            f"C={C:g}.",
-            ConvergenceWarning,
-            stacklevel=5,
-        )
+def warn_unless_converged(solutions: Sequence[Solution], names: Sequence[str], tol: float, C: float) -> None:
+    """Say, once for all problems of a fit, how far the worst got that did not reach its tolerance, and what to do."""
+    missed = [
+        (solution, name)
+        for solution, name in zip(solutions, names, strict=True)
+        if not solution.reaches(tol) and solution.stop_reason is not StopReason.CALLBACK
+    ]
+    if not missed:
+        return
+    worst, name = max(missed, key=lambda of: of[0].dual_gap / max(of[0].objective, 1e-300))
+    others = "" if len(solutions) == 1 else f"{len(missed)} of {len(solutions)} classes missed the tolerance. "
+    whose = "" if len(solutions) == 1 else f" of {name}, the worst,"
+    first = "raise max_iter" if worst.stop_reason is StopReason.MAX_ITER else "raise tol"
+    warnings.warn(
+        f"{others}The fit{whose} stopped after {worst.n_iter} steps because {worst.stop_reason}: the objective "
+        f"{worst.objective:.6g} is certified to within {worst.dual_gap:.1e} of the optimum, "
+        f"{tol * worst.objective:.1e} was asked for. To go on, {first}, standardise the features or lower "
+        f"C={C:g}.",
+        ConvergenceWarning,
+        stacklevel=4,
+    )
 
 
 @contextmanager

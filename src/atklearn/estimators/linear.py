@@ -149,9 +149,12 @@ class ATkClassifier(LinearClassifierMixin, LinearATk):
     def _publish(self, posed: Posed, solutions: list[Solution]) -> None:
         self.classes_ = posed.targets.classes
         super()._publish(posed, solutions)
-        for problem, solution in zip(posed.problems, solutions, strict=True):
-            if not solution.beats(problem.rows.loss_at_zero):
-                warn_of_collapse(self.k, problem.k, collapse_limit(problem), problem.rows.total, "linear model")
+        limits = [
+            collapse_limit(problem)
+            for problem, solution in zip(posed.problems, solutions, strict=True)
+            if not solution.beats(problem.rows.loss_at_zero)
+        ]
+        warn_of_collapse(self.k, posed.k, limits, posed.targets.total, len(solutions), "linear model")
 
 
 class ATkRegressor(RegressorMixin, LinearATk):

@@ -90,6 +90,7 @@ class LinearATk(CallbackSupportMixin, BaseEstimator):
                 for problem, start, name in zip(posed.problems, self._starts(posed), posed.targets.names, strict=True)
             ]
             self._publish(posed, solutions)
+            warn_unless_converged(solutions, posed.targets.names, self.tol, self.C_)
             progress.finish()
         return self
 
@@ -120,13 +121,12 @@ class LinearATk(CallbackSupportMixin, BaseEstimator):
         return [problem.starting_from(solution) for problem, solution in zip(posed.problems, previous, strict=True)]
 
     def _publish(self, posed: Posed, solutions: list[Solution]) -> None:
-        """Set the fitted attributes, and say where the tolerance was missed."""
+        """Set the fitted attributes."""
         self.coef_, self.intercept_ = posed.coefficients(solutions)
         for name, value in published(posed.targets, posed.problems, solutions).items():
             setattr(self, name, value)
         if self.warm_start:
             self._solutions = solutions
-        warn_unless_converged(solutions, self.tol, self.C_)
 
 
 def _solver(solver: str | SGD) -> Callable[..., Solution]:

@@ -21,6 +21,7 @@ from atklearn.estimators.judging import Judge, make_judge
 from atklearn.estimators.linear_base import LinearATk
 from atklearn.losses.aggregate import resolve_k
 from atklearn.losses.individual import Array, IndividualLoss, resolve_individual_loss
+from atklearn.losses.messages import shown
 from atklearn.problems.arrays import check_features, check_mass, check_training
 from atklearn.problems.posing import Posed, Posing, intercept_kind
 from atklearn.selection.choosing import choose_best, choose_within_error, default_Cs, default_folds, default_ks
@@ -125,7 +126,7 @@ class LinearATkCV(CallbackSupportMixin, BaseEstimator):
         if self.ks_.size == 0 or self.Cs_.size == 0 or self.Cs_[0] <= 0.0:
             raise ValueError(
                 f"ks and Cs are expected to be numbers of grid points or non-empty grids with every C > 0, got "
-                f"ks={self.ks!r}, Cs={self.Cs!r}."
+                f"ks={shown(self.ks)}, Cs={shown(self.Cs)}."
             )
 
     def _splits(self, X: Any, y: Any, groups: Any) -> list[Split]:

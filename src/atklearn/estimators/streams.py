@@ -20,6 +20,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from atklearn.losses.aggregate import average_top_k, resolve_k
 from atklearn.losses.individual import Array, IndividualLoss, Task, resolve_individual_loss
+from atklearn.losses.messages import shown
 from atklearn.problems.arrays import check_training
 from atklearn.problems.picking import Places
 from atklearn.problems.posing import Targets, intercept_kind
@@ -124,7 +125,7 @@ class StreamingATk(BaseEstimator):
         if total is None and isinstance(self.k, Integral):
             raise ValueError(
                 "k as an int counts samples, and a stream does not say how many there are: k is expected to be a float "
-                f"in (0, 1], the fraction of samples in the top, got {self.k!r}."
+                f"in (0, 1], the fraction of samples in the top, got {shown(self.k)}."
             )
         mass = resolve_k(self.k, 1.0 if total is None else total)
         return mass / total if isinstance(self.k, Integral) and total is not None else float(self.k)
@@ -139,7 +140,7 @@ class StreamingATk(BaseEstimator):
                 np.arange(mass.size), test_size=self.validation_fraction, stratify=strata, random_state=seed
             )[1]
             judged[held_out] = True
-        stream, curves = Stream(head=None), []
+        stream, plans = Stream(head=None), []
         for target in targets.values:
             orders = passes(X, target, np.where(judged, 0.0, mass), self.shuffle, seed)
             visits = next(orders)
@@ -153,9 +154,11 @@ class StreamingATk(BaseEstimator):
                     break
                 visits = next(orders)
             stream.descents.append(descent)
-            curves.append(plan.curve)
+            plans.append(plan)
+        curves = [plan.curve for plan in plans]
         self._publish(stream, max(len(curve) for curve in curves), X.dtype, targets.total)
         self.objective_curve_ = curves[0] if len(curves) == 1 else curves
+        _warn_if_falling(plans)
 
     def _fit_blocks(self, blocks: Iterable[Any], rows_of: Callable[..., tuple[Any, Targets]]) -> None:
         """Pass over blocks as often as it takes, or once if they can be read only once."""
@@ -181,6 +184,7 @@ class StreamingATk(BaseEstimator):
                 break
         self._publish(stream, len(plan.curve), X.dtype)
         self.objective_curve_ = plan.curve
+        _warn_if_falling([plan])
 
     def _learn_block(self, X: Any, targets: Targets) -> None:
         """Go on with the stream; what was learned before stays as it is if this fails."""
@@ -215,6 +219,7 @@ class _Plan:
         self.estimator = estimator
         self.plateau = Plateau(estimator.tol, estimator.n_iter_no_change)
         self.curve: list[float] = []
+        self.is_cut_off = False
 
     def is_finished_by(self, cost: float, descents: list[Descent]) -> bool:
         """Take the value after one more pass of the descents."""
@@ -227,20 +232,30 @@ class _Plan:
                 return True
             shortened = [descent.shorten_step() for descent in descents]
             return not all(shortened)
-        if len(self.curve) < self.estimator.max_iter:
-            return False
-        self._warn_if_falling()
-        return True
+        self.is_cut_off = len(self.curve) >= self.estimator.max_iter
+        return self.is_cut_off
 
-    def _warn_if_falling(self) -> None:
-        if len(self.curve) < 2 or self.plateau.tol is None or self.curve[-1] > (1.0 - _STEEP) * self.curve[-2]:
-            return
-        warnings.warn(
-            f"The objective still fell from {self.curve[-2]:.6g} to {self.curve[-1]:.6g} in the last of "
-            f"{len(self.curve)} passes: raise max_iter, standardise the features, or set eta0.",
-            ConvergenceWarning,
-            stacklevel=6,
-        )
+    @property
+    def last_fall(self) -> float:
+        """How much the objective fell in a last pass that was not meant to be the last, as part of what it was."""
+        if not self.is_cut_off or len(self.curve) < 2 or self.plateau.tol is None:
+            return 0.0
+        return 1.0 - self.curve[-1] / self.curve[-2]
+
+
+def _warn_if_falling(plans: list[_Plan]) -> None:
+    """Say, once for all problems, where there was more to gain."""
+    falling = [plan for plan in plans if plan.last_fall >= _STEEP]
+    if not falling:
+        return
+    before, after = max(falling, key=lambda plan: plan.last_fall).curve[-2:]
+    where = "" if len(plans) == 1 else f" for {len(falling)} of {len(plans)} classes,"
+    warnings.warn(
+        f"The objective still fell{where} from {before:.6g} to {after:.6g} in the last of {len(falling[0].curve)} "
+        "passes: raise max_iter, standardise the features, or set eta0.",
+        ConvergenceWarning,
+        stacklevel=5,
+    )
 
 
 def _aggregate_loss(descent: Descent, X: Any, target: Array, mass: Array) -> float:

@@ -156,10 +156,12 @@ class ATkSVC(ClassifierMixin, KernelATk):
     def _publish(self, X: Any, targets: Targets, problems: list[KernelProblem], solutions: list[Solution]) -> None:
         self.classes_ = np.asarray(targets.classes)
         super()._publish(X, targets, problems, solutions)
-        for problem, solution in zip(problems, solutions, strict=True):
-            if not solution.coef.any() and solution.intercept == 0.0:
-                limit = kernel_collapse_limit(problem)
-                warn_of_collapse(self.k, problem.k, limit, targets.total, "function of this kernel")
+        limits = [
+            kernel_collapse_limit(problem)
+            for problem, solution in zip(problems, solutions, strict=True)
+            if not solution.coef.any() and solution.intercept == 0.0
+        ]
+        warn_of_collapse(self.k, problems[0].k, limits, targets.total, len(solutions), "function of this kernel")
 
     def decision_function(self, X: Any) -> npt.NDArray[Any]:
         """Return the scores ``f(x) + b``, shape (n_samples,) for two classes, else (n_samples, n_classes)."""

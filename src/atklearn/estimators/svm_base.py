@@ -100,6 +100,7 @@ class KernelATk(BaseEstimator):
                 for problem, name in zip(problems, targets.names, strict=True)
             ]  # fmt: skip
             self._publish(X, targets, problems, solutions)
+            warn_unless_converged(solutions, targets.names, self.tol, self.C)
         return self
 
     def _targets(self, y: Any, sample_weight: Any) -> Targets:
@@ -123,7 +124,7 @@ class KernelATk(BaseEstimator):
         return Kernel(self.kernel, {"gamma": self.gamma_, "degree": self.degree, "coef0": self.coef0})
 
     def _publish(self, X: Any, targets: Targets, problems: list[KernelProblem], solutions: list[Solution]) -> None:
-        """Set the fitted attributes, and say where the tolerance was missed."""
+        """Set the fitted attributes."""
         beta = np.array([solution.coef for solution in solutions])
         support = np.flatnonzero(beta.any(axis=0))
         self.support_ = np.flatnonzero(targets.kept)[support]
@@ -132,7 +133,6 @@ class KernelATk(BaseEstimator):
         self.intercept_ = np.array([solution.intercept for solution in solutions])
         for name, value in published(targets, problems, solutions).items():
             setattr(self, name, value)
-        warn_unless_converged(solutions, self.tol, self.C)
 
     def _scores(self, X: Any) -> npt.NDArray[Any]:
         """Return ``f(x) + b``, shape (n_samples, n_problems)."""

@@ -26,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from atklearn.losses.individual import Array
+from atklearn.losses.messages import shown
 
 __all__ = [
     "RankedRange",
@@ -64,7 +65,9 @@ def resolve_k(k: float, total: float) -> float:
     (3.0, 2.5, 10.0)
     """
     if isinstance(k, bool | np.bool_) or not isinstance(k, Real):
-        raise ValueError(f"k is expected to be an int (a count of samples) or a float (a fraction of them), got {k!r}.")
+        raise ValueError(
+            f"k is expected to be an int (a count of samples) or a float (a fraction of them), got {shown(k)}."
+        )
     if isinstance(k, Integral):
         if not 1 <= k <= total * (1 + _ROUNDING):
             raise ValueError(
@@ -74,7 +77,7 @@ def resolve_k(k: float, total: float) -> float:
         return min(float(k), float(total))
     if not 0.0 < k <= 1.0:
         raise ValueError(
-            f"k as a float is a fraction of the samples and is expected in (0, 1], got {k!r}; "
+            f"k as a float is a fraction of the samples and is expected in (0, 1], got {shown(k)}; "
             "pass an int to count samples."
         )
     return float(k) * float(total)

@@ -25,6 +25,8 @@ from typing import ClassVar, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from atklearn.losses.messages import shown
+
 Array: TypeAlias = npt.NDArray[np.float64]
 Task: TypeAlias = Literal["classification", "regression"]
 
@@ -115,7 +117,7 @@ class IndividualLoss(ABC):
         return float(self(np.zeros(2), np.array([-1.0, 1.0])).max())
 
     def __repr__(self) -> str:
-        values = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
+        values = ", ".join(f"{name}={shown(value)}" for name, value in vars(self).items())
         return f"{type(self).__name__}({values})"
 
 
@@ -232,7 +234,7 @@ class Huber(IndividualLoss):
     def __init__(self, delta: float = 1.0) -> None:
         if not 0.0 < delta < np.inf:
             raise ValueError(
-                f"Huber expects a finite delta > 0, got {delta!r}; pass the error size that is still usual."
+                f"Huber expects a finite delta > 0, got {shown(delta)}; pass the error size that is still usual."
             )
         self.delta = delta
 

@@ -18,6 +18,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from atklearn.losses.aggregate import resolve_k
 from atklearn.losses.individual import Array, IndividualLoss
 from atklearn.losses.labels import one_versus_rest
+from atklearn.losses.messages import shown
 from atklearn.problems import threads
 from atklearn.problems.arrays import check_mass, split_in_two
 from atklearn.problems.compiled_rows import CompiledRows
@@ -78,7 +79,7 @@ class Targets:
         """What each problem is about, for messages."""
         if self.classes is None:
             return ["fit"]
-        return [f"class {label!r}" for label in self.classes[-len(self.values) :]]
+        return [f"class {label}" for label in self.classes[-len(self.values) :]]
 
 
 def regression_targets(y: Any, sample_weight: Any = None) -> Targets:
@@ -127,7 +128,7 @@ def class_targets(y: Any, sample_weight: Any = None, class_weight: Any = None, o
     if weighted and (mass.min() < 0.0 or np.count_nonzero(np.bincount(codes, weights=mass)) < 2):
         raise ValueError(
             f"class_weight is expected to give weights >= 0 and a positive one to at least 2 classes, "
-            f"got {class_weight!r}."
+            f"got {shown(class_weight)}."
         )
     return Targets(one_versus_rest(codes, np.arange(classes.size)), mass, classes)
 

@@ -10,12 +10,19 @@ from atklearn.losses.individual import Array
 
 __all__ = ["KCurveDisplay"]
 
+# A grid whose ends differ by more than this factor is drawn on a log axis.
+_WIDE = 5.0
+# In lengths of the curve: how far off a mark may be to be drawn, and how far the axis goes on at either end.
+_NEARBY = 0.5
+_PADDING = 0.05
+
 
 class KCurveDisplay:
     """Cross-validated score against k, with its spread over the folds.
 
-    For every k the curve takes the best C. Vertical lines mark the choice and the calibration bound; the ends of the
-    axis are one sample (the maximum loss) and all of them (the average loss). Make one with :meth:`from_estimator` or
+    For every k the curve takes the best C. Vertical lines mark the choice, the calibration bound, all samples (k = n,
+    the average loss) and one of them (k = 1, the maximum loss); not those so far off that they would squeeze the curve.
+    The axis of k is logarithmic if the grid spans more than a factor of five. Make one with :meth:`from_estimator` or
     :meth:`from_cv_results`.
 
     Parameters
@@ -40,7 +47,7 @@ class KCurveDisplay:
     band_ : matplotlib collection
         One standard error to either side.
     marks_ : dict of matplotlib artists
-        By the names "k = 1", "k = n", "chosen" and "calibration bound", where known.
+        By the names "k = 1", "k = n", "chosen" and "calibration bound", those that are drawn.
 
     Examples
     --------
@@ -52,7 +59,7 @@ class KCurveDisplay:
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> display = KCurveDisplay.from_estimator(ATkClassifierCV(cv=3, Cs=2).fit(scale(X), y))
     >>> sorted(display.marks_)
-    ['calibration bound', 'chosen', 'k = 1', 'k = n']
+    ['calibration bound', 'chosen', 'k = n']
     """
 
     def __init__(
@@ -179,14 +186,34 @@ class KCurveDisplay:
             "calibration bound": (self.calibration_bound, {"color": "tab:red", "linestyle": "--"}),
             "chosen": (self.chosen_k, {"color": "tab:green", "linestyle": "-."}),
         }
+        scale, limits = _axis_of(self.ks, [place for place, _ in marks.values() if place is not None])
         self.marks_ = {
             name: ax.axvline(place, label=name, zorder=0, **style)
             for name, (place, style) in marks.items()
-            if place is not None
+            if place is not None and limits[0] < place < limits[1]
         }
-        ax.set(xscale="log", xlabel="k / n", ylabel=self.score_name)
+        ax.set(xscale=scale, xlim=limits, xlabel="k / n", ylabel=self.score_name)
+        if scale == "log":  # the ticks of a log axis are powers of ten by default, of which there may be one or none
+            from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+            ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+            ax.xaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{share:g}"))
+            ax.xaxis.set_minor_locator(NullLocator())
         ax.legend()
         return self
+
+
+def _axis_of(ks: Array, places: list[float]) -> tuple[str, tuple[float, float]]:
+    """Return the scale and the limits of an axis that shows all of some ks, and of other places those nearby."""
+    low, high = float(min(ks, default=1.0)), float(max(ks, default=1.0))
+    scale = "log" if high > _WIDE * low else "linear"
+    forth, back = (np.log, np.exp) if scale == "log" else (np.asarray, np.asarray)
+    first, last = float(forth(low)), float(forth(high))
+    length = last - first or 1.0
+    near = [at for at in forth(np.array(places)).tolist() if first - _NEARBY * length <= at <= last + _NEARBY * length]
+    ends = np.array([min([first, *near]) - _PADDING * length, max([last, *near]) + _PADDING * length])
+    left, right = back(ends).tolist()
+    return scale, (left, right)
 
 
 def _pyplot() -> Any:

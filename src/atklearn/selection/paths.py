@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from atklearn.losses.aggregate import resolve_k
 from atklearn.losses.individual import Array, IndividualLoss, resolve_individual_loss, task_of
+from atklearn.losses.messages import shown
 from atklearn.problems.arrays import check_training
 from atklearn.problems.objective import Problem
 from atklearn.problems.posing import Posed, Posing, intercept_kind
@@ -127,7 +128,7 @@ def atk_path(
     task = task_of(loss)
     if task == "regression" and class_weight is not None:
         raise ValueError(
-            f"class_weight is for classification, got {class_weight!r} with loss {loss!r}; use sample_weight."
+            f"class_weight is for classification, got {shown(class_weight)} with loss {loss!r}; use sample_weight."
         )
     individual = resolve_individual_loss(loss, task)
     X, y = check_training(None, X, y, y_numeric=task == "regression")
@@ -145,7 +146,7 @@ def grid_cells(
 ) -> Iterator[tuple[int, int, list[Solution]]]:
     """Yield ``(i, j, solutions of all problems at ks[i] and Cs[j])``; k as counts or shares."""
     if len(ks) == 0 or len(Cs) == 0 or min(Cs) <= 0.0:
-        raise ValueError(f"Grids are expected to be non-empty, with every C > 0, got ks={ks!r}, Cs={Cs!r}.")
+        raise ValueError(f"Grids are expected to be non-empty, with every C > 0, got ks={shown(ks)}, Cs={shown(Cs)}.")
     amounts = [resolve_k(k, posed.targets.total) for k in ks]
     solve = _grid_solver(solver)
     paths = [solve(problem, amounts, Cs, tol=tol, max_iter=max_iter) for problem in posed.problems]

@@ -25,6 +25,7 @@ from sklearn.utils import check_random_state
 from atklearn.estimators.linear import ATkClassifier
 from atklearn.losses.individual import Array, Hinge, IndividualLoss, resolve_individual_loss
 from atklearn.losses.labels import one_versus_rest
+from atklearn.losses.messages import shown
 from atklearn.problems.arrays import check_training
 from atklearn.problems.compiled_rows import CompiledRows
 from atklearn.problems.objective import InterceptKind, Problem
@@ -153,7 +154,7 @@ def calibration_interval(
     X, y = check_training(None, X, y, dtype=np.float64)
     target = _signs(y, cv)
     if not 0.0 < confidence < 1.0:
-        raise ValueError(f"confidence is expected in (0, 1), got {confidence!r}; 0.95 is usual.")
+        raise ValueError(f"confidence is expected in (0, 1), got {shown(confidence)}; 0.95 is usual.")
     rng = check_random_state(random_state)
     folds = list(StratifiedKFold(cv, shuffle=True, random_state=rng).split(X, target))
     loss = resolve_individual_loss(loss, "classification")

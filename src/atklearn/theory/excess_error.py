@@ -25,6 +25,8 @@ from dataclasses import dataclass, replace
 
 from scipy.optimize import minimize_scalar
 
+from atklearn.losses.messages import shown
+
 __all__ = ["ErrorBound", "excess_error_bound", "required_samples"]
 
 
@@ -64,15 +66,15 @@ class ErrorBound:
     def __post_init__(self) -> None:
         _check_setting(self.C, self.kappa, self.norm, self.risk, self.approximation)
         if not self.n >= 1:
-            raise ValueError(f"n is expected to be at least 1, got {self.n!r}; pass the number of samples.")
+            raise ValueError(f"n is expected to be at least 1, got {shown(self.n)}; pass the number of samples.")
         if not 0.0 < self.mu < 1.0 - self.risk:
             raise ValueError(
-                f"mu is expected in (0, 1 - risk) = (0, {1.0 - self.risk:g}), got {self.mu!r}; "
+                f"mu is expected in (0, 1 - risk) = (0, {1.0 - self.risk:g}), got {shown(self.mu)}; "
                 "for a k at hand, mu is k/n minus the risk of f_H, and k has to be larger than n times that risk."
             )
         if not 0.0 < self.epsilon <= 1.0:
             raise ValueError(
-                f"epsilon is expected in (0, 1], got {self.epsilon!r}; above 1 the bound says nothing: "
+                f"epsilon is expected in (0, 1], got {shown(self.epsilon)}; above 1 the bound says nothing: "
                 "ask for less confidence or see required_samples for a sufficient n."
             )
 
@@ -183,12 +185,12 @@ def excess_error_bound(
     """
     if (epsilon is None) == (confidence is None):
         raise ValueError(
-            f"Exactly one of epsilon and confidence is expected, got epsilon={epsilon!r}, confidence={confidence!r}; "
-            "the other one follows from it."
+            f"Exactly one of epsilon and confidence is expected, got epsilon={shown(epsilon)}, "
+            f"confidence={shown(confidence)}; the other one follows from it."
         )
     if mu is None and confidence is None:
         raise ValueError(
-            f"mu is expected along with epsilon={epsilon!r}, got None; pass confidence instead to have mu chosen."
+            f"mu is expected along with epsilon={shown(epsilon)}, got None; pass confidence instead to have mu chosen."
         )
     any_mu = 0.5 * (1.0 - risk) if mu is None else mu
     given = ErrorBound(
@@ -272,17 +274,17 @@ def _check_setting(C: float, kappa: float, norm: float, risk: float, approximati
     for name, number in (("C", C), ("kappa", kappa), ("norm", norm)):
         if not 0.0 < number < math.inf:
             raise ValueError(
-                f"{name} is expected to be finite and > 0, got {number!r}; see ErrorBound for its meaning."
+                f"{name} is expected to be finite and > 0, got {shown(number)}; see ErrorBound for its meaning."
             )
     if not 0.0 <= risk < 1.0:
         raise ValueError(
-            f"risk is expected in [0, 1), got {risk!r}; at 1 the best function of the space is no better than zero: "
-            "take a richer kernel."
+            f"risk is expected in [0, 1), got {shown(risk)}; at 1 the best function of the space is no better than "
+            "zero: take a richer kernel."
         )
     if not 0.0 <= approximation <= risk:
         raise ValueError(
-            f"approximation is expected in [0, risk] = [0, {risk:g}], got {approximation!r}; it is the risk of f_H "
-            "minus twice the Bayes error."
+            f"approximation is expected in [0, risk] = [0, {risk:g}], got {shown(approximation)}; it is the risk "
+            "of f_H minus twice the Bayes error."
         )
     if kappa * norm < (1.0 - risk) * (1.0 - 1e-9):
         raise ValueError(
@@ -294,7 +296,7 @@ def _check_setting(C: float, kappa: float, norm: float, risk: float, approximati
 def _check_failure(confidence: float) -> float:
     """Return one minus the confidence."""
     if not 0.0 < confidence < 1.0:
-        raise ValueError(f"confidence is expected in (0, 1), got {confidence!r}; 0.95 is usual.")
+        raise ValueError(f"confidence is expected in (0, 1), got {shown(confidence)}; 0.95 is usual.")
     return 1.0 - confidence
 
 

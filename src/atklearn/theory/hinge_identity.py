@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from atklearn.losses.messages import shown
 from atklearn.theory.fitted_hinge import check_two_class_hinge
 
 __all__ = ["HingeEquivalent", "equivalent_C", "hinge_equivalent"]
@@ -64,12 +65,14 @@ def equivalent_C(C: float, *, share: float, threshold: float) -> float:
     8.0
     """
     if not C > 0.0:
-        raise ValueError(f"C is expected to be positive, got {C!r}; pass the C of the fit.")
+        raise ValueError(f"C is expected to be positive, got {shown(C)}; pass the C of the fit.")
     if not 0.0 < share <= 1.0:
-        raise ValueError(f"share is expected in (0, 1], got {share!r}; pass k_share_ of the fitted model, k over n.")
+        raise ValueError(
+            f"share is expected in (0, 1], got {shown(share)}; pass k_share_ of the fitted model, k over n."
+        )
     if not 0.0 <= threshold < 1.0:
         raise ValueError(
-            f"threshold is expected in [0, 1), got {threshold!r}; a fit with threshold 1 is collapsed (w = 0) "
+            f"threshold is expected in [0, 1), got {shown(threshold)}; a fit with threshold 1 is collapsed (w = 0) "
             "and like no other: fit with a larger k."
         )
     return C / ((1.0 - threshold) * share)

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from atklearn.losses.labels import one_versus_rest
+from atklearn.losses.messages import shown
 from atklearn.theory.fitted_hinge import check_two_class_hinge
 
 __all__ = ["NuProperty", "check_nu_property", "nu_property"]
@@ -105,9 +106,13 @@ def nu_property(
             f"{yf.shape}, {q.shape} and {m.shape}; pass one binary classifier at a time."
         )
     if not -_ROUNDING <= rho <= 1.0 + _ROUNDING:
-        raise ValueError(f"rho = 1 - threshold of a hinge fit is expected in [0, 1], got {rho!r}; pass 1 - threshold_.")
+        raise ValueError(
+            f"rho = 1 - threshold of a hinge fit is expected in [0, 1], got {shown(rho)}; pass 1 - threshold_."
+        )
     if not 0.0 < k <= m.sum() * (1.0 + _ROUNDING):
-        raise ValueError(f"k is expected in (0, {m.sum():g}], the total mass, got {k!r}; pass k_ of the fitted model.")
+        raise ValueError(
+            f"k is expected in (0, {m.sum():g}], the total mass, got {shown(k)}; pass k_ of the fitted model."
+        )
     slack = _ROUNDING * max(1.0, float(np.abs(yf).max()))
     return NuProperty(float(m[yf < rho - slack].sum()), float(k), float(m[q > 0.0].sum()), float(rho))
 
@@ -141,7 +146,7 @@ def check_nu_property(model: Any, X: Any, y: Any, sample_weight: npt.ArrayLike |
     check_two_class_hinge(model, "check_nu_property", "check each class against the rest with nu_property")
     if getattr(model, "class_weight", None) is not None:
         raise ValueError(
-            f"check_nu_property expects class_weight=None, got {model.class_weight!r}; "
+            f"check_nu_property expects class_weight=None, got {shown(model.class_weight)}; "
             "pass nu_property the mass, which is sample_weight times class weight."
         )
     margins = one_versus_rest(y, model.classes_)[0] * model.decision_function(X)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from atklearn.losses.messages import shown
+
 __all__ = ["OutlierRange", "k_for_outliers"]
 
 
@@ -87,14 +89,16 @@ def k_for_outliers(
     """
     if not 0.0 <= outlier_share < 1.0:
         raise ValueError(
-            f"outlier_share is expected in [0, 1), got {outlier_share!r}; divide a count of outliers by n."
+            f"outlier_share is expected in [0, 1), got {shown(outlier_share)}; divide a count of outliers by n."
         )
     if n_samples < 1:
         raise ValueError(
-            f"n_samples is expected to be at least 1, got {n_samples!r}; pass the size of the training set."
+            f"n_samples is expected to be at least 1, got {shown(n_samples)}; pass the size of the training set."
         )
     if not 0.0 < max_weight < 1.0:
-        raise ValueError(f"max_weight is expected in (0, 1), got {max_weight!r}; 0.5 gives the inliers the majority.")
+        raise ValueError(
+            f"max_weight is expected in (0, 1), got {shown(max_weight)}; 0.5 gives the inliers the majority."
+        )
     # 0.07 * 100 is a little above 7 and means 7.
     outliers = math.ceil(outlier_share * n_samples * (1.0 - 1e-12))
     lower = math.floor(outliers / max_weight * (1.0 + 1e-12)) + 1

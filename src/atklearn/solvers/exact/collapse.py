@@ -13,9 +13,12 @@ the total hinge loss of the best linear classifier, whatever the margin loss in 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
+from numbers import Integral
 from typing import Any
 
 from atklearn.losses.individual import Hinge
+from atklearn.losses.messages import shown
 from atklearn.problems.objective import Problem
 from atklearn.solvers.exact.solve import solve_linear
 from atklearn.solvers.exact.thinning import thin
@@ -31,22 +34,40 @@ class CollapseWarning(UserWarning):
     """k is so small that the optimum is w = 0; the message says how large it has to be."""
 
 
-def warn_of_collapse(k: Any, amount: float, limit: float, total: float, model: str) -> None:
-    """Warn if the k asked for, an ``amount`` of the ``total`` mass, is at or below the ``limit`` of a kind of model.
+def warn_of_collapse(k: Any, amount: float, limits: Sequence[float], total: float, n_problems: int, model: str) -> None:
+    """Warn, once for all classes, if k is at or below the limit of a problem that has zero as its optimum.
 
     A zero classifier at a larger k is one to within tol, by the penalty, and none of k's doing.
+
+    Parameters
+    ----------
+    k : int or float
+        As asked for.
+    amount, total : float
+        What k means in mass, and the mass of all samples.
+    limits : sequence of float
+        Of the problems that have zero as their optimum.
+    n_problems : int
+        Of all, those included.
+    model : str
+        What kind is fitted.
     """
-    if amount > 1.001 * limit:
+    below = [limit for limit in limits if amount <= 1.001 * limit]
+    if not below:
         return
+    where = "" if n_problems == 1 else f" for {len(below)} of {n_problems} classes"
+    needed = max(below)
     advice = (
-        f"take k above {limit / total:.2f} ({limit:.0f} of {total:.0f} samples)"
-        if limit < 0.99 * total
-        else f"no k helps: no {model} beats chance"
+        f"take k above {needed / total:.2f} ({needed:.0f} of {total:.0f} samples)"
+        if needed < 0.99 * total
+        else f"no k helps{' all of them' if len(below) > 1 else ''}: no {model} beats chance"
     )
+    mistaken = isinstance(k, Integral) and k == 1
+    question = " The int k=1 is the largest loss alone; was k=1.0 meant, all samples?" if mistaken else ""
     warnings.warn(
-        f"k={k!r} is too small for data this noisy: the {amount:g} largest losses balance each other and the optimum "
-        "is zero, which does not tell the classes apart (Theorem 1 of the paper). "
-        f"By the hinge loss of the best {model} on these data, {advice}.",
+        f"k={shown(k)} is too small for data this noisy: the top {amount:g} of the losses balance each other and the "
+        f"optimum is zero{where}, which does not tell the classes apart (Theorem 1 of the paper). "
+        f"By the hinge loss of the best {model} on these data, {advice}.{question}",
         CollapseWarning,
         stacklevel=5,
     )

@@ -27,6 +27,7 @@ from sklearn.utils import check_random_state
 from atklearn.losses.aggregate import average_top_k
 from atklearn.losses.compiled import compiled
 from atklearn.losses.individual import Array, IndividualLoss, SquaredError, SquaredHinge
+from atklearn.losses.messages import shown
 from atklearn.problems.access import readable
 from atklearn.problems.compiled_rows import CompiledRows
 from atklearn.problems.objective import InterceptKind, Problem
@@ -123,9 +124,9 @@ class SGD:
         if self.learning_rate not in LEARNING_RATES:
             raise ValueError(f"learning_rate is expected to be one of {LEARNING_RATES}, got {self.learning_rate!r}.")
         if self.eta0 != "auto" and not (isinstance(self.eta0, Real) and 0.0 < self.eta0 < np.inf):
-            raise ValueError(f'eta0 is expected to be a finite number > 0 or "auto", got {self.eta0!r}.')
+            raise ValueError(f'eta0 is expected to be a finite number > 0 or "auto", got {shown(self.eta0)}.')
         if not 0.0 <= self.power_t <= 1.0:
-            raise ValueError(f"power_t is expected in [0, 1], got {self.power_t!r}; the paper's is 0.5.")
+            raise ValueError(f"power_t is expected in [0, 1], got {shown(self.power_t)}; the paper's is 0.5.")
         if self.average is not None and self.average not in AVERAGINGS:
             raise ValueError(f"average is expected to be one of {AVERAGINGS} or None, got {self.average!r}.")
 
