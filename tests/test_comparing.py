@@ -101,7 +101,7 @@ def test_bad_input_is_one_sentence():
         ((rides(), "rides"), {"score": "rmse"}),
         ((rides().assign(day=range(150)), "rides"), {"time": "day", "repeats": 2}),
     ]:
-        with pytest.raises(ValueError, match="expected|no column|none is named") as error:
+        with pytest.raises(ValueError, match=r"expected|no column|none is named") as error:
             compare(*arguments, **options, **FEW)
         assert "\n" not in str(error.value)
 

@@ -170,18 +170,32 @@ def compare(
 def predict(
     model: Annotated[Path, typer.Argument(help="A model that compare --model saved.")],
     data: Annotated[Path, typer.Argument(help="A table with the same columns.")],
+    ids: Annotated[list[str] | None, typer.Option("--id", help="Column to carry through; may be repeated.")] = None,
+    threshold: Annotated[
+        float | None,
+        typer.Option(help="Of the second of two classes: its least probability.", show_default="tuned or 0.5"),
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option("--target", "-t", help="Column of the truth, to score by.", show_default="as fitted")
+    ] = None,
+    encoding: Annotated[str | None, typer.Option(help="Of a text file.", show_default="found out")] = None,
     out: Annotated[Path | None, typer.Option("--out", help="CSV to write.", show_default="standard output")] = None,
 ) -> None:
-    """Predict the rows of a table with a saved model."""
+    """Predict the rows of a table with a saved model, and score it where the truth is there."""
     with failing_in_one_sentence():
         from atklearn.study.files import write_whole
-        from atklearn.study.saving import load_model, predict_table
+        from atklearn.study.predicting import predict_table
+        from atklearn.study.saving import load_model
 
-        predictions = predict_table(load_model(model), data)
+        predicted = predict_table(
+            load_model(model), data, ids=ids or (), threshold=threshold, target=target, encoding=encoding
+        )
         if out is None:
-            predictions.to_csv(sys.stdout, index=False)
+            predicted.table.to_csv(sys.stdout, index=False)
         else:
-            write_whole(out, predictions.to_csv(index=False).encode())
+            write_whole(out, predicted.table.to_csv(index=False).encode())
+        if predicted.scores:
+            complain(predicted.scores_in_words())
 
 
 @app.command()

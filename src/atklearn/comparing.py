@@ -137,7 +137,7 @@ def compare(
     elif isinstance(table, str | Path):
         data = read_table(table, target, encoding=encoding, **roles)
     else:
-        data = make_table(table, target, **roles)
+        data = make_table(table, target, name="table", **roles)
     if data.time is not None and repeats not in (None, 1):
         raise ValueError(f"With --time there is one way to split, so --repeats is expected to be 1, got {repeats}.")
     changes: dict[str, Any] = {"random_state": random_state, "tail": tail}

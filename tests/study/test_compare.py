@@ -15,6 +15,7 @@ from tables import mixed_table
 from atklearn import ATkClassifier, ATkRegressor
 from atklearn.measures.catalogue import names_of_measures
 from atklearn.study.comparison import run_comparison
+from atklearn.study.demonstration import demonstration_table
 from atklearn.study.evidence import choose, collect_grids
 from atklearn.study.last_fit import fit_recommended
 from atklearn.study.outcome import Outcome, Question
@@ -22,7 +23,7 @@ from atklearn.study.recalibration import map_kind
 from atklearn.study.results import read_results
 from atklearn.study.settings import Settings
 from atklearn.study.split_grids import SplitGrids, split_of
-from atklearn.study.tabular import monk_table, read_table, take_rows
+from atklearn.study.tabular import read_table, take_rows
 
 
 def of_kind(records, kind):
@@ -238,8 +239,9 @@ def test_fewer_rows_are_split_more_often():
         Settings.for_task("regression", 100, tail=1.0)
 
 
-def test_monk_is_what_is_compared_on_by_default():
-    data = monk_table()
-    counts = dict(zip(*np.unique(data.target, return_counts=True), strict=True))
-    assert counts == {"monk": 228, "other": 204}
-    assert data.features.shape == (432, 6)
+def test_deliveries_are_what_is_compared_on_by_default():
+    data = demonstration_table()
+    assert data.task == "regression"
+    assert set(data.groups) == {"van", "scooter", "bike"}
+    assert list(data.features.columns) == ["distance_km", "climb_m"]
+    assert "generated" in data.notes[0]

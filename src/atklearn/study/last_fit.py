@@ -71,7 +71,9 @@ def fit_recommended(data: TabularData, recommendation: Recommendation) -> Pipeli
         # a map is not undone on the way back
         model = TransformedTargetRegressor(ATkRegressor(**options), transformer=scaler, check_inverse=False)
     with recorded_misses():
-        return Pipeline([("features", make_features(data)), ("model", model)]).fit(data.features, data.target)
+        fitted = Pipeline([("features", make_features(data)), ("model", model)]).fit(data.features, data.target)
+    fitted.target_name_ = data.target_name  # kept in a saved model, to find the truth beside new rows
+    return fitted
 
 
 class LastFit:

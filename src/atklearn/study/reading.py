@@ -1,35 +1,59 @@
-"""A user's file as a table: CSV, Parquet and SVMlight, read once and in one way for fitting and for predicting.
+"""A user's file as a table: CSV, Excel, JSON lines, Parquet and SVMlight, in one way for fitting and predicting.
 
 Whatever is wrong with a file is a ValueError of one sentence that names the file and the remedy.
 """
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import io
+import json
 import re
 import warnings
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pyarrow.parquet as pq
 from scipy.sparse import csr_array
 from sklearn.datasets import load_svmlight_file
 
 from atklearn.losses.individual import Array
 
-__all__ = ["as_feature", "check_file", "is_svmlight", "read_frame", "read_svmlight"]
+__all__ = ["RawTable", "check_file", "is_svmlight", "name_of", "read_raw", "read_svmlight"]
 
 _CSV = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
+_EXCEL = (".xlsx", ".xls")
+_JSON = (".jsonl", ".jsonl.gz", ".ndjson", ".ndjson.gz")
 _PARQUET = (".parquet", ".pq")
-_SVMLIGHT = (".svm", ".svmlight", ".libsvm")
+_SVMLIGHT = (".svm", ".svmlight", ".libsvm", ".svm.gz", ".svmlight.gz", ".libsvm.gz")
+_SUFFIXES = _CSV + _EXCEL + _JSON + _PARQUET + _SVMLIGHT
 _HEAD = 1 << 20  # characters that hold any header
+_FALLBACK = "cp1252"
+
+
+@dataclass(frozen=True)
+class RawTable:
+    """A file as it is, its columns named by distinct strings, their values not yet interpreted.
+
+    Attributes
+    ----------
+    frame : DataFrame of shape (n_rows, n_columns)
+    comma : bool
+        Whether the file has decimal commas.
+    notes : list of str
+        What a reader of results should know about how the file was read.
+    """
+
+    frame: pd.DataFrame
+    comma: bool = False
+    notes: list[str] = field(default_factory=list)
 
 
 def check_file(path: str | Path) -> Path:
@@ -55,10 +79,8 @@ def check_file(path: str | Path) -> Path:
         raise ValueError(f"{path} is expected to be a file, and is a folder; name a file in it.")
     if not path.is_file():
         raise ValueError(f"{path} is expected to be a file, and there is none; check the path.")
-    if not path.name.lower().endswith(_CSV + _PARQUET + _SVMLIGHT):
-        raise ValueError(
-            f"{path} is expected to end in one of {', '.join(_CSV + _PARQUET + _SVMLIGHT)}; convert or rename it."
-        )
+    if not path.name.lower().endswith(_SUFFIXES):
+        raise ValueError(f"{path} is expected to end in one of {', '.join(_SUFFIXES)}; convert or rename it.")
     if path.stat().st_size == 0:
         raise ValueError(f"{path} is empty, and a table is expected; check how it was written.")
     return path
@@ -69,19 +91,32 @@ def is_svmlight(path: Path) -> bool:
     return path.name.lower().endswith(_SVMLIGHT)
 
 
-def read_frame(path: Path, text: Iterable[str] = ()) -> pd.DataFrame:
-    r"""Return the table of a CSV or Parquet file, its columns named by distinct strings.
+def name_of(path: Path) -> str:
+    """Return the name of a file without folder and suffix.
+
+    Examples
+    --------
+    >>> name_of(Path("data/bikes.csv.gz"))
+    'bikes'
+    """
+    return path.name.removesuffix(".gz").rpartition(".")[0]
+
+
+def read_raw(path: Path, text: Collection[str] = (), encoding: str | None = None) -> RawTable:
+    r"""Return the table of a file other than SVMlight.
 
     Parameters
     ----------
     path : Path
         Of a file that :func:`check_file` let pass.
-    text : iterable of str, default=()
+    text : collection of str, default=()
         Columns that stay text even where a CSV file has nothing but numbers in them.
+    encoding : str, default=None
+        Of a text file. By default UTF-8, or UTF-16 if the file begins so, or Windows-1252 if it is neither.
 
     Returns
     -------
-    frame : DataFrame of shape (n_rows, n_columns)
+    raw : RawTable
 
     Examples
     --------
@@ -89,45 +124,83 @@ def read_frame(path: Path, text: Iterable[str] = ()) -> pd.DataFrame:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder) / "bikes.csv"
     ...     _ = path.write_text("town;rides\nUlm;1,5\nBonn;2\n", encoding="utf-8")
-    ...     frame = read_frame(path)
-    >>> frame["rides"].tolist()
-    [1.5, 2.0]
+    ...     raw = read_raw(path)
+    >>> raw.frame["rides"].tolist(), raw.comma
+    ([1.5, 2.0], True)
     """
-    kind, read = ("Parquet", _read_parquet) if path.name.lower().endswith(_PARQUET) else ("CSV", _read_csv)
+    name = path.name.lower()
+    typed = "Parquet" if name.endswith(_PARQUET) else "Excel" if name.endswith(_EXCEL) else None
+    if typed and encoding is not None:
+        raise ValueError(f"An encoding is expected for files of text only, and {path} is {typed}; leave it out.")
+    if encoding is not None:
+        try:
+            codecs.lookup(encoding)
+        except LookupError as error:
+            raise ValueError(f"No encoding is called {encoding!r}; try 'utf-8', 'cp1252' or 'utf-16'.") from error
+    kind = typed or ("JSON lines" if name.endswith(_JSON) else "CSV")
     try:
-        frame, names = read(path, text)
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is expected to be text in UTF-8, and is not; save it with that encoding.") from error
+        if typed:
+            raw, names = _read_parquet(path) if typed == "Parquet" else _read_excel(path)
+        else:
+            read = _read_csv if kind == "CSV" else _read_json_lines
+            raw, names = _decoded(path, encoding, lambda codec: read(path, codec, text))
+    except UnicodeError as error:
+        raise ValueError(
+            f"{path} is expected to be text in {encoding or 'UTF-8'}, and is not; name its --encoding."
+        ) from error
     except Exception as error:  # whatever a parser raises, the file is what is wrong
         raise ValueError(f"{path} cannot be read as {kind}, {_first_line(error)}; repair the file.") from error
     twice = [name for name, count in Counter(names).items() if count > 1 and name]
     if twice:
         raise ValueError(f"{path} has more than one column named {twice[0]!r}; rename all but one.")
-    if frame.shape[0] == 0:
+    if raw.frame.shape[0] == 0:
         raise ValueError(f"{path} has a header and no rows; check how it was written.")
-    return frame
+    return raw
 
 
-def _read_csv(path: Path, text: Iterable[str]) -> tuple[pd.DataFrame, list[str]]:
-    opened = gzip.open if path.suffix.lower() == ".gz" else open
-    with opened(path, "rt", encoding="utf-8-sig", newline="") as stream:
+Named = tuple[RawTable, list[str]]  # with the names as the file has them, before any are made distinct
+
+
+def _decoded(path: Path, encoding: str | None, read: Callable[[str], Named]) -> Named:
+    """Read a text file in the encoding that is named or, failing that, found out."""
+    if encoding is not None:
+        return read(encoding)
+    with _opener(path)(path, "rb") as stream:
+        start = stream.read(2)
+    if start in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        return read("utf-16")
+    try:
+        return read("utf-8-sig")
+    except UnicodeDecodeError:
+        raw, names = read(_FALLBACK)
+        raw.notes.append("the file is not UTF-8 and was read as Windows-1252; --encoding names another one")
+        return raw, names
+
+
+def _opener(path: Path) -> Any:
+    return gzip.open if path.suffix.lower() == ".gz" else open
+
+
+def _read_csv(path: Path, encoding: str, text: Collection[str]) -> Named:
+    with _opener(path)(path, "rt", encoding=encoding, newline="") as stream:
         head = stream.read(_HEAD)
     separators = "\t" if ".tsv" in path.name.lower() else ",;\t"
     separator = max(separators, key=lambda candidate: len(_header(head, candidate)))
     # where numbers need the semicolon, it is often because they have a decimal comma
-    comma = separator == ";" and re.search(r"\d,\d", head) and not re.search(r"\d\.\d", head)
+    comma = bool(separator == ";" and re.search(r"\d,\d", head) and not re.search(r"\d\.\d", head))
+    names = _header(head, separator)
     with warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)  # rows longer than the header
         frame = pd.read_csv(
             path,
             sep=separator,
             decimal="," if comma else ".",
-            encoding="utf-8-sig",
-            dtype=dict.fromkeys(text, "string"),
+            encoding=encoding,
+            dtype=dict.fromkeys({*text, *_codes(head, separator, names)}, "string"),
             index_col=False,
             low_memory=False,  # one type for all of a column, not one per piece of it
         )
-    return frame, _header(head, separator)
+    return RawTable(frame, comma), names
 
 
 def _header(head: str, separator: str) -> list[str]:
@@ -136,16 +209,54 @@ def _header(head: str, separator: str) -> list[str]:
     return next((line for line in lines if line), [])
 
 
-def _read_parquet(path: Path, text: Iterable[str]) -> tuple[pd.DataFrame, list[str]]:  # noqa: ARG001
+def _codes(head: str, separator: str, names: list[str]) -> list[str]:
+    """Return the columns with digits behind a leading zero, such as '01234', which a parser of numbers would drop."""
+    if not re.search(rf"[{separator}\n\"]0\d", head):
+        return []
+    lines = csv.reader(io.StringIO(head, newline=""), delimiter=separator)
+    found = {place for line in lines for place, value in enumerate(line) if re.fullmatch(r"\s*0\d+\s*", value)}
+    return [name for place, name in enumerate(names) if place in found]
+
+
+def _read_json_lines(path: Path, encoding: str, text: Collection[str]) -> Named:  # noqa: ARG001
+    records = []
+    with _opener(path)(path, "rt", encoding=encoding) as stream:
+        for number, line in enumerate(stream, 1):
+            if line.strip():
+                try:
+                    record = json.loads(line)
+                except json.JSONDecodeError as error:
+                    raise ValueError(f"line {number}: {error}") from error
+                if not isinstance(record, dict):
+                    raise ValueError(f"line {number} is not an object with the names of the columns")
+                records.append(record)
+    frame = pd.DataFrame(records)
+    return RawTable(frame), list(frame.columns)
+
+
+def _read_excel(path: Path) -> Named:
+    with pd.ExcelFile(path, engine="calamine") as book:
+        sheets = [str(name) for name in book.sheet_names]
+        cells = book.parse(0, header=None, keep_default_na=False, na_values=[""])
+    if cells.empty:
+        raise ValueError(f"the sheet {sheets[0]!r} is empty")
+    names = ["" if pd.isna(value) else str(value) for value in cells.iloc[0]]
+    frame = cells.iloc[1:].reset_index(drop=True)
+    frame.columns = [name or f"Unnamed: {place}" for place, name in enumerate(names)]
+    notes = [f"the first of {len(sheets)} sheets was read, {sheets[0]!r}"] if len(sheets) > 1 else []
+    return RawTable(frame.infer_objects(), False, notes), names
+
+
+def _read_parquet(path: Path) -> Named:
     # a file, not a dataset: folders named like "year=2020" on the way to it are not columns
     with pq.ParquetFile(path) as file:
         names = file.schema_arrow.names
         if len(set(names)) < len(names):
-            return pd.DataFrame(), names
+            return RawTable(pd.DataFrame()), names
         frame = file.read().to_pandas(types_mapper=pd.ArrowDtype)
     frame = frame.reset_index(drop=True)
     frame.columns = [str(name) for name in frame.columns]
-    return frame, names
+    return RawTable(frame), names
 
 
 def _first_line(error: Exception) -> str:
@@ -184,49 +295,3 @@ def read_svmlight(path: Path, n_features: int | None = None) -> tuple[csr_array,
         raise ValueError(f"{path} has {X.nnz} entries, and fewer than 2^31 are expected; leave rows out.")
     # the loader counts in 64 bits, the estimators in 32
     return csr_array((X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), shape=X.shape), y
-
-
-def as_feature(column: pd.Series) -> pd.Series:
-    """Return a column as float64, datetime64 or string, the three kinds that features are made from.
-
-    Parameters
-    ----------
-    column : Series of shape (n_rows,)
-
-    Returns
-    -------
-    column : Series of shape (n_rows,)
-        Booleans and durations are numbers, times of all zones are UTC; what has no value at all is a number.
-
-    Examples
-    --------
-    >>> as_feature(pd.Series([True, None, False])).tolist()
-    [1.0, nan, 0.0]
-    """
-    arrow = column.dtype.pyarrow_dtype if isinstance(column.dtype, pd.ArrowDtype) else None
-    if arrow is not None and (
-        pa.types.is_nested(arrow) or pa.types.is_binary(arrow) or pa.types.is_large_binary(arrow)
-    ):
-        raise ValueError(
-            f"The column {column.name!r} is expected to hold numbers, text or dates, and holds {arrow}; "
-            f"leave it out with --drop {column.name!r}."
-        )
-    if column.dtype.kind == "M":
-        dates = pd.Series(pd.DatetimeIndex(column), index=column.index, name=column.name)
-        return dates if dates.dt.tz is None else dates.dt.tz_convert(None)
-    if column.dtype.kind == "m":
-        column = column.astype("timedelta64[us]").dt.total_seconds()
-    if _holds_numbers(column):
-        numbers: Any = column.to_numpy(dtype=np.float64, na_value=np.nan)
-        return pd.Series(numbers, index=column.index, name=column.name, copy=False)
-    return column.astype("string")
-
-
-def _holds_numbers(column: pd.Series) -> bool:
-    """Return whether all that a column holds are numbers or booleans."""
-    if pd.api.types.is_numeric_dtype(column.dtype) or column.dtype.kind == "b":
-        return True
-    objects = ("boolean", "integer", "floating", "mixed-integer-float", "decimal", "empty")
-    if column.dtype == object:
-        return pd.api.types.infer_dtype(column, skipna=True) in objects
-    return not column.notna().any()

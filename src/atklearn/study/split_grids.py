@@ -193,7 +193,7 @@ class SplitGrids:
         data, (n, d), clusters = self.data, self.data.features.shape, self.splitting.clusters
         record = {
             "record": "data", "dataset": data.name, "task": data.task, "n": n, "d": d, "n_used": int(self.used.size),
-            "target": data.target_name, "group": data.group_name, "notes": list(data.notes),
+            "target": data.target_name, "group": data.group_name, "notes": list(data.notes), "health": data.health,
             "features": features_in_words(data), "n_folds": self.n_folds, "tail": self.settings.tail,
             "split_by": data.split_by_name, "time": data.time_name, "truth": self.y[self.judged].tolist(),
             "groups": None if data.groups is None else [str(group) for group in data.groups[self.judged]],

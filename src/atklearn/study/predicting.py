@@ -1,0 +1,231 @@
+"""Predictions for new rows: read as the rows were that the model was fitted on, and scored where the truth is known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from sklearn.compose import ColumnTransformer
+from sklearn.pipeline import Pipeline
+
+from atklearn.losses.individual import Array
+from atklearn.measures.answers import Answers
+from atklearn.measures.catalogue import MEASURES, evaluate_measures
+from atklearn.study.kinds import as_dates, as_numbers, as_text, read_column
+from atklearn.study.reading import RawTable, check_file, is_svmlight, read_raw, read_svmlight
+
+__all__ = ["Predicted", "predict_table"]
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """What a model says of the rows of a file, and how right it is.
+
+    Attributes
+    ----------
+    table : DataFrame of shape (n_rows, n_outputs)
+        The columns that were to be carried through; ``prediction``; for a classifier also ``probability_CLASS`` of
+        every class if it has probabilities, else ``score`` for two classes and ``score_CLASS`` for more.
+    scores : dict of str to float
+        Every measure that applies, over the rows whose target is known; empty if there are none.
+    n_scored : int
+    target : str or None
+        The column that holds the truth.
+    """
+
+    table: pd.DataFrame
+    scores: dict[str, float] = field(default_factory=dict)
+    n_scored: int = 0
+    target: str | None = None
+
+    def scores_in_words(self) -> str:
+        """Return the scores as a sentence."""
+        shown = [
+            f"{measure.title} {measure.factor * value:.{measure.digits}f}{measure.unit}"
+            for measure, value in ((MEASURES[name], value) for name, value in self.scores.items())
+        ]
+        return f"On the {self.n_scored} rows with a value of {self.target!r}: {', '.join(shown)}."
+
+
+def predict_table(
+    model: Pipeline,
+    path: str | Path,
+    *,
+    ids: Sequence[str] = (),
+    threshold: float | None = None,
+    target: str | None = None,
+    encoding: str | None = None,
+) -> Predicted:
+    r"""Predict the rows of a file, and score the predictions where the file has the target.
+
+    Parameters
+    ----------
+    model : Pipeline
+        As :func:`atklearn.study.saving.save_model` takes it.
+    path : str or Path
+        A file with the columns that the model was fitted on, in any format. Others are not needed, and ignored.
+    ids : sequence of str, default=()
+        Columns to carry through.
+    threshold : float, default=None
+        For two classes: from which probability of the second class on it is predicted, or from which decision value on
+        if the model has no probabilities.
+    target : str, default=None
+        The column that holds the truth. By default the one that the model was fitted to, if the file has it.
+    encoding : str, default=None
+        As :func:`atklearn.study.tabular.read_table` takes it.
+
+    Returns
+    -------
+    predicted : Predicted
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from atklearn.estimators.linear import ATkClassifier
+    >>> from atklearn.study.tabular import make_features, read_table
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     old, new = Path(folder) / "old.csv", Path(folder) / "new.csv"
+    ...     _ = old.write_text("rain,rides\n" + "0.5,few\n0.1,many\n" * 20, encoding="utf-8")
+    ...     _ = new.write_text("rain,seen\n0.2,many\n0.6,many\n", encoding="utf-8")
+    ...     data = read_table(old, "rides")
+    ...     model = Pipeline([("features", make_features(data)), ("model", ATkClassifier())])
+    ...     predicted = predict_table(model.fit(data.features, data.target), new, target="seen")
+    >>> predicted.table["prediction"].tolist(), float(predicted.scores["error"])
+    (['many', 'few'], 0.5)
+    """
+    path = check_file(path)
+    first = model
+    while isinstance(first, Pipeline):
+        first = first[0]
+    named = isinstance(first, ColumnTransformer)
+    if named == is_svmlight(path):
+        expected = "named columns, in CSV, Excel, JSON lines or Parquet" if named else "numbered features, in SVMlight"
+        raise ValueError(f"{path} does not fit the model, which was fitted on {expected}; convert the file.")
+    classes = np.asarray(model.classes_) if hasattr(model, "classes_") else None
+    if named:
+        wanted = target if target is not None else getattr(model, "target_name_", None)
+        labels = [wanted] if wanted is not None and classes is not None and classes.dtype.kind == "U" else []
+        kinds = _kinds(first)
+        texts = [name for name, kind in kinds.items() if kind in ("texts", "long")]
+        raw = read_raw(path, [*texts, *ids, *labels], encoding)
+        _require(raw, [*ids, *([] if target is None else [target])], "are asked for", path)
+        _require(raw, list(kinds), "the model was fitted on", path)
+        X = _known_columns(first, kinds, raw, path)
+        truth = raw.frame[wanted] if wanted in raw.frame.columns else None
+        carried = {name: as_text(raw.frame[name]) for name in ids}
+    else:
+        if ids or target is not None or encoding is not None:
+            raise ValueError(f"{path} has no named columns; give no id, no target and no encoding.")
+        X, numbers = read_svmlight(path, first.n_features_in_)
+        raw, carried, wanted = RawTable(pd.DataFrame()), {}, "target"
+        # every row has a label, one and the same if it stands for nothing
+        truth = pd.Series(numbers, name="target") if np.unique(numbers).size > 1 else None
+    answers = _answers(model, X, classes, threshold)
+    said = {"prediction": answers.predictions, **_columns_of(answers)}
+    twice = [name for name in carried if name in said]
+    if twice:
+        raise ValueError(f"The column {twice[0]!r} has the name of one that is predicted; rename it in {path}.")
+    table = pd.DataFrame({**carried, **said})
+    if truth is None:
+        return Predicted(table)
+    values, known = _truth(truth, classes, raw.comma, path)
+    if not known.any():
+        return Predicted(table)
+    found = evaluate_measures(replace(answers, y=values).about(known))
+    scores = {name: float(value) for name, value in found.items() if np.isfinite(value)}
+    return Predicted(table, scores, int(known.sum()), wanted)
+
+
+def _answers(model: Pipeline, X: Any, classes: npt.NDArray[Any] | None, threshold: float | None) -> Answers:
+    """Return what a model says of rows whose truth is not yet known."""
+    nothing = np.zeros(X.shape[0])
+    predictions = np.asarray(model.predict(X))
+    if threshold is not None and (classes is None or classes.size != 2):
+        kind = "predicts numbers" if classes is None else f"has {classes.size} classes"
+        raise ValueError(f"A threshold is expected for a model of two classes, and this one {kind}; leave it out.")
+    if classes is None:
+        return Answers(nothing, predictions, None, predictions[None])
+    decisions = np.atleast_2d(np.asarray(model.decision_function(X)).T)
+    probabilities = model.predict_proba(X).T if hasattr(model, "predict_proba") else None
+    if threshold is not None:
+        if probabilities is not None and not 0.0 <= threshold <= 1.0:
+            raise ValueError(f"A threshold of probabilities is expected from 0 to 1, got {threshold:g}.")
+        value = decisions[0] if probabilities is None else probabilities[1]
+        predictions = classes[(value >= threshold).astype(np.intp)]
+    return Answers(nothing, predictions, classes, decisions, probabilities=probabilities)
+
+
+def _columns_of(answers: Answers) -> dict[str, Array]:
+    """Return the columns of probabilities or decision values."""
+    if answers.classes is None or answers.decisions is None:
+        return {}
+    if answers.probabilities is not None:
+        values = answers.probabilities
+        return {f"probability_{label}": value for label, value in zip(answers.classes, values, strict=True)}
+    if len(answers.decisions) == 1:
+        return {"score": answers.decisions[0]}
+    return {f"score_{label}": value for label, value in zip(answers.classes, answers.decisions, strict=True)}
+
+
+def _truth(
+    column: pd.Series, classes: npt.NDArray[Any] | None, comma: bool, path: Path
+) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+    """Return the truth in the type of the predictions, and which rows have it."""
+    if classes is not None and classes.dtype.kind == "U":
+        labels = as_text(column)
+        # fractions are classes by their text, of which there are several
+        numbers = pd.to_numeric(pd.Series(classes), errors="coerce")
+        if numbers.notna().all():
+            labels = labels.replace(dict(zip(as_text(numbers), classes, strict=True)))
+        return labels.fillna("").to_numpy(dtype=str), labels.notna().to_numpy()
+    values, wrong = as_numbers(column, comma)
+    _refuse(column, wrong, "numbers", path)
+    known = values.notna().to_numpy()
+    filled = values.fillna(0.0).to_numpy()
+    return filled if classes is None else filled.astype(classes.dtype), known
+
+
+def _kinds(fitted: ColumnTransformer) -> dict[str, str]:
+    """Return the columns that a model was fitted on, each with the kind it had then."""
+    kinds = dict.fromkeys(fitted.feature_names_in_, "long")
+    return kinds | {name: kind for kind, _, names in fitted.transformers if isinstance(names, list) for name in names}
+
+
+def _require(raw: RawTable, names: Sequence[str], why: str, path: Path) -> None:
+    missing = [repr(name) for name in names if name not in raw.frame.columns]
+    if missing:
+        raise ValueError(f"{path} lacks columns that {why}, {', '.join(missing)}; add them.")
+
+
+def _known_columns(fitted: ColumnTransformer, kinds: dict[str, str], raw: RawTable, path: Path) -> pd.DataFrame:
+    """Return the columns that the model was fitted on, each of the kind it had then."""
+    parsed = fitted.named_transformers_["texts"].kind_to_columns_["datetime"] if "texts" in kinds.values() else []
+    columns = {}
+    for name, kind in kinds.items():
+        column = raw.frame[name]
+        if kind in ("numbers", "commas"):
+            columns[name], wrong = as_numbers(column, raw.comma or kind == "commas")
+            _refuse(column, wrong, "numbers", path)
+        elif kind == "dates":
+            columns[name], wrong = as_dates(column)
+            _refuse(column, wrong, "dates", path)
+        else:
+            # text that was found to be dates may be dates already
+            read = read_column(column) if name in parsed else None
+            columns[name] = read.values if read is not None and read.kind == "date" else as_text(column)
+    return pd.DataFrame(columns, copy=False)
+
+
+def _refuse(column: pd.Series, wrong: pd.Series, expected: str, path: Path) -> None:
+    """Say which value is not what its column is expected to hold, if one is not."""
+    if wrong.any():
+        row = int(np.flatnonzero(wrong)[0])
+        raise ValueError(
+            f"The column {column.name!r} is expected to hold {expected}, and holds {str(column.iloc[row])!r} in row "
+            f"{row + 1} of {path}; correct it or leave it empty."
+        )
