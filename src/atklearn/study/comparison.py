@@ -14,6 +14,7 @@ from atklearn.study.running import Task, run_experiment
 from atklearn.study.settings import Settings
 from atklearn.study.split_grids import SplitGrids, split_of
 from atklearn.study.tabular import TabularData
+from atklearn.study.yardstick import Yardstick
 
 __all__ = ["run_comparison"]
 
@@ -61,8 +62,10 @@ def run_comparison(
             experiment = SplitGrids(data, replace(settings, repeats=there))
         repeats = experiment.settings.repeats
         last = Task(f"answer: {question.score}, margin {question.margin:g}, {repeats} repeats", cost=0.5)
-        on_start([*experiment.tasks(), last])
+        yardstick = Yardstick(experiment)
+        on_start([*experiment.tasks(), *yardstick.tasks(), last])
         run_experiment(experiment, results, n_jobs=n_jobs, on_task=on_task)
+        run_experiment(yardstick, results, n_jobs=n_jobs, on_task=on_task)
         outcome = Outcome.from_records(read_results(path), question, repeats)
         run_experiment(LastFit(data, outcome, settings.tol, last), results, on_task=on_task)
     return last.name, outcome.recommendation

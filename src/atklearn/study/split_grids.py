@@ -190,6 +190,7 @@ class SplitGrids:
         record = {
             "record": "data", "dataset": data.name, "task": data.task, "n": n, "d": d, "n_used": int(self.used.size),
             "target": data.target_name, "group": data.group_name, "notes": list(data.notes),
+            "health": getattr(data, "health", None),
             "features": features_in_words(data), "n_folds": self.n_folds,
             "shares": {"train": 1.0 - 1.0 / self.n_folds, "test": 1.0 / self.n_folds}, "tail": self.settings.tail,
             "truth": self.y[self.judged].tolist(),
