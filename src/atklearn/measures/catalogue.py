@@ -57,6 +57,10 @@ class Measure:
         What it looks at: labels, decision values within one fit, probabilities, or predicted numbers.
     by_group : bool
         Whether it needs to know the groups of the samples.
+    classes_alike : bool
+        Whether every class counts the same, however few samples it has.
+    meaning : str
+        What it is, in words that need no other: the end of a sentence that begins with its title.
     note : str
         A sentence for those who read a table of it; empty if the title says it all.
 
@@ -77,6 +81,8 @@ class Measure:
     relative: bool = False
     sees: Literal["labels", "order", "probabilities", "numbers"] = "labels"
     by_group: bool = False
+    classes_alike: bool = False
+    meaning: str = ""
     note: str = ""
 
     @property
@@ -188,59 +194,83 @@ _NUMBERS: tuple[Task, ...] = ("regression",)
 MEASURES: dict[str, Measure] = {
     measure.name: measure
     for measure in (
-        Measure("error", "error", _CLASSES, lambda answers: answers.mean(answers.wrong), percent=True, digits=1),
+        Measure(
+            "error", "error", _CLASSES, lambda answers: answers.mean(answers.wrong), percent=True, digits=1,
+            meaning="the share of rows that get a wrong label",
+        ),
         Measure(
             "balanced_error", "balanced error", _CLASSES, lambda answers: _over_classes(answers, np.nanmean),
-            percent=True, digits=1,
+            percent=True, digits=1, classes_alike=True,
+            meaning="the share of wrong labels within each class, averaged over the classes: all count the same",
         ),
         Measure(
             "worst_class_error", "worst-class error", _CLASSES,
-            lambda answers: _over_classes(answers, np.nanmax), percent=True, digits=1,
+            lambda answers: _over_classes(answers, np.nanmax), percent=True, digits=1, classes_alike=True,
+            meaning="the share of wrong labels in the class where it is largest",
         ),
         Measure(
             "g_mean", "G-mean", _CLASSES, _geometric_mean_of_recalls, higher_is_better=True, percent=True, digits=1,
-            note="G-mean: the geometric mean of the accuracies of the classes.",
+            note="G-mean: the geometric mean of the accuracies of the classes.", classes_alike=True,
+            meaning="the share of right labels within each class, averaged such that one class always wrong makes it 0",
         ),
         Measure(
             "roc_auc", "ROC AUC", _CLASSES, lambda answers: _mean_over_problems(answers, area_under_roc, 0.5),
             higher_is_better=True, percent=True, digits=1, sees="order",
+            meaning="how often a row of a class is ranked before one of another; 100 % is perfect, 50 % is chance",
         ),
         Measure(
             "average_precision", "average precision", _CLASSES,
             lambda answers: _mean_over_problems(answers, average_precision, 0.0),
             higher_is_better=True, percent=True, digits=1, sees="order",
+            meaning="how pure the list of rows is that are ranked highest, averaged over the rows that belong there",
         ),
         Measure(
             "log_loss", "log loss", _CLASSES,
             lambda answers: answers.mean(-np.log(np.maximum(answers.probability_of_truth, _SMALLEST_PROBABILITY))),
             relative=True, digits=3, sees="probabilities",
+            meaning="how surprised the predicted probabilities are by the truth",
         ),
-        Measure("brier", "Brier score", _CLASSES, _brier, relative=True, digits=3, sees="probabilities"),
+        Measure(
+            "brier", "Brier score", _CLASSES, _brier, relative=True, digits=3, sees="probabilities",
+            meaning="the squared distance of the predicted probabilities from the truth",
+        ),
         Measure(
             "worst_group_error", "worst-group error", _CLASSES, _worst_group, percent=True, digits=1,
             by_group=True,
+            meaning="the share of wrong labels in the group where it is largest",
         ),
         Measure(
             "rmse", "RMSE", _NUMBERS, lambda answers: np.sqrt(answers.mean(answers.residuals**2)), relative=True,
             sees="numbers",
+            meaning="the typical size of an error, in units of the target; large errors count by their square",
         ),
         Measure(
             "mae", "MAE", _NUMBERS, lambda answers: answers.mean(answers.absolute_residuals), relative=True,
             sees="numbers",
+            meaning="the mean size of an error, in units of the target",
         ),
         Measure(
             "tail_error", "tail error", _NUMBERS, _tail_error, relative=True, sees="numbers",
             note="Tail error: the mean of the largest errors, by default of a tenth of them.",
+            meaning="the mean size of the largest errors, in units of the target",
         ),
         Measure(
             "p95_error", "95 % quantile", _NUMBERS, _high_quantile, relative=True, sees="numbers",
             note="95 % quantile: the size of error that 95 % of the rows do not exceed.",
+            meaning="the size of error that 95 % of the rows do not exceed, in units of the target",
         ),
-        Measure("max_error", "largest error", _NUMBERS, _largest_error, relative=True, sees="numbers"),
-        Measure("r2", "R²", _NUMBERS, _explained, higher_is_better=True, sees="numbers"),
+        Measure(
+            "max_error", "largest error", _NUMBERS, _largest_error, relative=True, sees="numbers",
+            meaning="the size of the largest error of all, in units of the target",
+        ),
+        Measure(
+            "r2", "R²", _NUMBERS, _explained, higher_is_better=True, sees="numbers",
+            meaning="the part of the target's variation that is explained; 1 is perfect, 0 no better than a constant",
+        ),
         Measure(
             "worst_group_rmse", "worst-group RMSE", _NUMBERS, _worst_group, relative=True, sees="numbers",
             by_group=True,
+            meaning="the typical size of an error in the group where it is largest, in units of the target",
         ),
     )
 }  # fmt: skip

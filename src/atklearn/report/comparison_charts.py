@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import compress
+from typing import Literal, TypeAlias
 
 import numpy as np
 
@@ -10,11 +13,13 @@ from atklearn.losses.individual import Array
 from atklearn.measures import MEASURES
 from atklearn.report.comparison_findings import Findings
 from atklearn.report.content import Chart, Explorer, Line, Plane, Points, Series, Step
-from atklearn.report.wording import LOSS_TITLES, WEIGHT_TITLES
+from atklearn.report.wording import model_in_words, sentence
 from atklearn.study.evidence import Grid
+from atklearn.study.results import Record
 
 __all__ = ["score_against_k", "trade_off"]
 
+PointRole: TypeAlias = Literal["positive", "negative", "outlier"]
 # What is weighed against each other: how all rows fare, and how the worst off do.
 _TRADED = {"classification": ("error", "worst_class_error"), "regression": ("rmse", "tail_error")}
 
@@ -22,7 +27,8 @@ _TRADED = {"classification": ("error", "worst_class_error"), "regression": ("rms
 def trade_off(found: Findings) -> Chart:
     """Return the mean against the tail, along k: the cross-validation on all rows, at the best C of each k."""
     mean, tail = (MEASURES[name] for name in _TRADED[found.data["task"]])
-    grid = _traded_grid(found)
+    grid = found.traced
+    name = model_in_words(grid.loss, grid.weights)
     places = np.flatnonzero(grid.ks > 1.0)
     best = grid.scores(found.score).mean(axis=0)[places].argmax(axis=1)
     x, y = (
@@ -32,7 +38,13 @@ def trade_off(found: Findings) -> Chart:
     drawn = (model["loss"], model["weights"]) == (grid.loss, grid.weights)
     average = "the average, k = n" + (", recommended" if drawn and model["share"] == 1.0 else "")
     series = [
-        Series(_name(grid), x, y, role="atk", labels=[f"{100.0 * share:.3g} %" for share in grid.shares[places]]),
+        Series(
+            model_in_words(grid.loss, grid.weights),
+            x,
+            y,
+            role="atk",
+            labels=[f"{100.0 * share:.3g} %" for share in grid.shares[places]],
+        ),
         Series(average, x[-1:], y[-1:], role="average"),
     ]
     if drawn and model["share"] < 1.0:
@@ -44,25 +56,16 @@ def trade_off(found: Findings) -> Chart:
         mean.heading,
         tail.heading,
         series,
-        note=f"Each point is a k, written as part of the rows, for {_name(grid)}: cross-validation on all rows, at the "
-        f"C that is best for {MEASURES[found.score].title}. Down is better for the worst off, left on the whole. It "
-        "shows what is on offer; whether a difference is more than chance is said by the table of answers alone.",
+        note=f"Each point is a k, written as part of the rows, for {name}: cross-validation on all rows, at the C that "
+        f"is best for {MEASURES[found.score].title}. Down is better for the worst off, left on the whole. It shows "
+        "what is on offer; whether a difference is more than chance is said by the table of answers alone.",
     )
-
-
-def _traded_grid(found: Findings) -> Grid:
-    """Return the grid of the recommended loss and weights, or the first with a path if that has the average only."""
-    chosen = found.model["loss"], found.model["weights"]
-    grids = sorted(found.outcome.all_rows, key=lambda grid: (grid.loss, grid.weights) != chosen)
-    return next((grid for grid in grids if len(grid.ks) > 1), grids[0])
 
 
 def score_against_k(found: Findings) -> Explorer:
     """Return the cross-validated score of all rows against k, with a slider; it moves the boundary of 2-D data."""
-    measure, shown = MEASURES[found.score], _traded_grid(found)
+    measure, shown = MEASURES[found.score], found.traced
     grids = [grid for grid in found.outcome.all_rows if found.score in grid.validation]
-    if found.score not in shown.validation:
-        shown = next((grid for grid in grids if len(grid.ks) > 1), grids[0])
     best_average = max(float(_at_best_C(grid, found.score).mean(axis=0)[-1] * measure.sign) for grid in grids)
     series = []
     for grid in grids:
@@ -70,7 +73,7 @@ def score_against_k(found: Findings) -> Explorer:
             continue
         folds = measure.factor * _at_best_C(grid, found.score)
         mean, error = folds.mean(axis=0), folds.std(axis=0, ddof=1) / np.sqrt(len(folds))
-        curve = Series(_name(grid), _ks(grid), mean.tolist())
+        curve = Series(model_in_words(grid.loss, grid.weights), _ks(grid), mean.tolist())
         if grid is shown:
             curve = replace(curve, low=(mean - error).tolist(), high=(mean + error).tolist(), role="atk")
         series.append(curve)
@@ -82,7 +85,7 @@ def score_against_k(found: Findings) -> Explorer:
         marks.insert(0, (_ks(shown)[int(np.argmin(np.abs(_shares(shown) - found.model["share"])))], "recommended"))
     chart = Chart(
         "score-against-k",
-        f"{measure.heading} against k",
+        f"{sentence(measure.heading)} against k",
         "k, rows in the top",
         measure.heading,
         series,
@@ -93,22 +96,14 @@ def score_against_k(found: Findings) -> Explorer:
         "average, with any loss and weights, would it gain what class weights or another loss do not.",
     )
     values = measure.factor * _at_best_C(shown, found.score).mean(axis=0)
-    # the fits of the plane are those of the grid, in the same order; the first is the maximum
-    fits = sorted(found.points, key=lambda point: float(point["k"]))[1:] if found.planes else []
+    # the fits of the plane are those of the grid, each at its best C
+    lines = [_line(f"AT_k, k = {point['k']:.0f}", point["line"], "atk") for point in found.points]
     steps = []
     for place, (k, share, value) in enumerate(zip(_ks(shown), _shares(shown), values, strict=True)):
-        line = None
-        if len(fits) == len(values):
-            a, b = fits[place]["coef"]
-            line = Line(f"k = {k:.0f}", a, b, fits[place]["intercept"], role="atk")
         label = f"k = {k:.0f} ({100 * share:.3g} % of the rows): {measure.title} {value:.4g}{measure.unit}"
-        steps.append(Step(float(k), label, line))
+        steps.append(Step(float(k), label, lines[place] if lines else None))
     start = int(np.argmin(np.abs(_shares(shown) - found.model["share"])))
-    return Explorer(chart, steps, start, _plane(found) if len(fits) == len(values) else None)
-
-
-def _name(grid: Grid) -> str:
-    return ", ".join(part for part in (LOSS_TITLES[grid.loss], WEIGHT_TITLES[grid.weights]) if part)
+    return Explorer(chart, steps, start, _plane(found) if lines else None)
 
 
 def _ks(grid: Grid) -> list[float]:
@@ -126,19 +121,47 @@ def _at_best_C(grid: Grid, score: str) -> Array:
     return grid.validation[score][:, places, best]
 
 
+def _line(name: str, values: Sequence[float], role: str) -> Line:
+    a, b, c = values
+    return Line(name, a, b, c, role=role)
+
+
 def _plane(found: Findings) -> Plane:
+    """Return the rows in the plane, with the average and, where the slider does not get there, what is recommended."""
     plane = found.planes[0]
-    labels = np.array(plane["label"])
-    x, y = np.array(plane["x"]), np.array(plane["y"])
-    points = [
-        Points(
-            str(label),
-            x[labels == label].tolist(),
-            y[labels == label].tolist(),
-            "positive" if label == plane["positive"] else "negative",
-        )
-        for label in np.unique(labels)
+    lines = [_line("average, k = n", found.points[-1]["line"], "average")]
+    if plane["recommended"] is not None:
+        name = model_in_words(found.model["loss"], found.model["weights"])
+        lines.append(_line(f"recommended: {name}", plane["recommended"], "balanced"))
+    x_title, y_title = plane["names"]
+    of_path = f"Fits of {model_in_words(plane['loss'], plane['weights'])} on all rows, at the C that is best for each k"
+    if found.data["task"] == "classification":
+        title = "The boundary at the chosen k"
+        note = f"{of_path}; move the slider to change k. On one side of the line rows get one label, on the other side \
+the other."
+        points = [
+            _points(plane, label, label, "positive" if label == plane["positive"] else "negative")
+            for label in sorted(set(plane["label"]))
+        ]
+        return Plane("boundary", title, x_title, y_title, points, lines, note=note)
+    others = plane["n_features"] - 1
+    means = ["", " The other feature is at its mean.", f" The other {others} features are at their means."][
+        min(others, 2)
     ]
-    first, second = plane["names"]
-    note = "Fits on all rows; move the slider to change k."
-    return Plane("boundary", "The boundary at the chosen k", first, second, points, note=note)
+    note = f"Each point is a row, the line what is predicted. {of_path}; move the slider to change k.{means}"
+    points = [_points(plane, None, "rows", "negative")]
+    if plane["smallest"] is not None:
+        smallest = f"{found.data['group']}: {plane['smallest']}"
+        points = [
+            _points(plane, plane["smallest"], "other rows", "negative", but=True),
+            _points(plane, plane["smallest"], smallest, "outlier"),
+        ]
+        note += f" Crosses are the rows of the smallest group, {smallest}."
+    title = f"What is predicted of {y_title} at the chosen k"
+    return Plane("predictions", title, x_title, y_title, points, lines, note=note, same_units=False)
+
+
+def _points(plane: Record, label: str | None, name: str, role: PointRole, *, but: bool = False) -> Points:
+    """Return the rows with a label, or all but these; None is any."""
+    kept = [label is None or (of == label) != but for of in plane["label"]]
+    return Points(name, list(compress(plane["x"], kept)), list(compress(plane["y"], kept)), role)

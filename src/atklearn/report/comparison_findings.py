@@ -3,17 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
+import numpy as np
+
+from atklearn.losses.individual import Array
 from atklearn.measures import MEASURES
 from atklearn.report.wording import listed, number, sentence, span, units
+from atklearn.study.evidence import Choice, Grid
 from atklearn.study.outcome import Outcome, Question
 from atklearn.study.results import Record
 from atklearn.study.verdicts import Verdict
 
-__all__ = ["Findings", "comparison_summary", "headline", "verdict_in_words", "would_settle"]
+__all__ = ["Contrast", "Findings", "comparison_summary", "headline", "verdict_in_words", "would_settle"]
 
 _N_NAMED = 2  # of the measures that change most
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """What average and AT_k, chosen by the measure that counts, said about every row when they had not seen it.
+
+    Attributes
+    ----------
+    choices : dict of lists of Choice
+        Per side, "average" and "atk", one per split.
+    said : dict of ndarrays of shape (n_repeats, n_problems, n_rows)
+        Per side, decision values, or predictions.
+    kept : int
+        On how many splits AT_k kept the average; if on all, the side of AT_k is the best k below all rows instead.
+    """
+
+    choices: dict[str, list[Choice]]
+    said: dict[str, Array]
+    kept: int
 
 
 class Findings:
@@ -41,12 +66,39 @@ class Findings:
                 kinds.setdefault(record["record"], []).append(record)
         self.run, self.data, self.model = kinds["run"][0], kinds["data"][0], kinds["model"][0]
         self.cells = kinds["cell"]
+        self.other: Record | None = next(iter(kinds.get("other", [])), None)
         self.hard_rows, self.planes = kinds.get("hard_row", []), kinds.get("plane", [])
         self.points = kinds.get("point", [])
+        self.boosting = kinds.get("yardstick", [])
         self.score: str = answer["score"]
+        self.traced_names: list[str] = answer["traced"]
         self.margin: float = answer["margin"]
         self.repeats: int = answer["n_splits"] // self.data["n_folds"]
         self.outcome = Outcome.from_records(kept, Question(self.score, self.margin), self.repeats)
+
+    @cached_property
+    def contrast(self) -> Contrast | None:
+        """The two sides by the measure that counts; None where there is no k below all rows."""
+        found = self.outcome.contrast
+        if found is None:
+            return None
+        choices = dict(zip(("average", "atk"), found, strict=True))
+        said = {side: self.outcome.rows.repeats(of_side) for side, of_side in choices.items()}
+        return Contrast(choices, said, self.outcome.kept_average(self.score))
+
+    @property
+    def traced(self) -> Grid:
+        """The grid on all rows whose k the pictures go along."""
+        return self.grid_of(*self.traced_names)
+
+    def grid_of(self, loss: str, weights: str) -> Grid:
+        """Return a grid on all rows."""
+        return next(grid for grid in self.outcome.all_rows if (grid.loss, grid.weights) == (loss, weights))
+
+    @property
+    def truth(self) -> Array:
+        """The codes of the classes, or the targets, of the rows that are judged."""
+        return np.asarray(self.outcome.rows.y)
 
     @property
     def verdict(self) -> Verdict:
@@ -153,6 +205,7 @@ def comparison_summary(found: Findings) -> dict[str, Any]:
              "values": {name: outcome.rows.measure(name, choices) for name in outcome.measures_of(method.loss)}}
             for method, choices in outcome.methods().items()
         ],
+        "yardstick": outcome.yardstick,
         "hardest_rows": [row["row"] for row in found.hard_rows],
     }  # fmt: skip
 

@@ -160,6 +160,8 @@ class Plane:
         The Bayes boundary: the side where ``a x + b y + c > 0`` is shaded as positive, the other as negative.
     note : str
         As in :class:`Chart`.
+    same_units : bool
+        Whether both axes may have one scale.
     """
 
     name: str
@@ -170,6 +172,7 @@ class Plane:
     lines: Sequence[Line] = ()
     shaded: Line | None = None
     note: str = ""
+    same_units: bool = True
 
 
 @dataclass(frozen=True)

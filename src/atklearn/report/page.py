@@ -16,12 +16,10 @@ from plotly.offline import get_plotlyjs
 from atklearn.report.content import Block, Chart, Explorer, Page, Plane, Section, Table
 from atklearn.report.numbers import chart_numbers, explorer_numbers, plane_numbers
 from atklearn.report.plotting import chart_figure, explorer_figures, plane_figure
-from atklearn.report.style import OUTCOMES, emphasis_key, numeric_columns
+from atklearn.report.style import OUTCOMES, column_classes, emphasis_key
 from atklearn.study.files import write_whole
 
 __all__ = ["render_page", "write_page"]
-
-WIDE = 8  # columns from which a table may be wider than the text
 
 
 @dataclass(frozen=True)
@@ -61,7 +59,7 @@ def render_page(page: Page) -> str:
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     templates.policies["json.dumps_kwargs"] = {"allow_nan": False}
-    templates.globals.update(numeric_columns=numeric_columns, emphasis_key=emphasis_key, wide=WIDE)
+    templates.globals.update(column_classes=column_classes, emphasis_key=emphasis_key)
     sections = [(section, _parts(section)) for section in page.sections]
     drawn = any(part.pictures for _, parts in sections for part in parts)
     scripts = [get_plotlyjs(), _source(templates, "page.js")] if drawn else []

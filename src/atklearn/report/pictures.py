@@ -153,7 +153,7 @@ def _draw_plane(plane: Plane) -> Figure:
         ax.scatter(
             points.x,
             points.y,
-            s=0.5 * spot.size**2,
+            s=0.5 * spot.size_for(len(points.x)) ** 2,
             marker=SYMBOLS[spot.symbol],
             facecolor="none" if spot.symbol == "circle-open" else spot.color,
             edgecolor=spot.color if spot.symbol == "circle-open" else None,
@@ -165,7 +165,7 @@ def _draw_plane(plane: Plane) -> Figure:
         x, y = ([], []) if ends is None else ends
         ax.plot(x, y, color=style.color, linestyle=DASHES[style.dash], linewidth=1.8, label=_label(line.name))
     ax.set(xlim=(window.left, window.right), ylim=(window.bottom, window.top))
-    ax.set_aspect("equal" if window.equal else "auto")
+    ax.set_aspect("equal" if window.equal and plane.same_units else "auto")
     return _finish(figure, ax, plane)
 
 

@@ -105,7 +105,7 @@ def plane_figure(plane: Plane) -> Figure:
             )
     for points in plane.points:
         spot = POINTS[points.role]
-        marker = {"color": spot.color, "symbol": spot.symbol, "size": spot.size, "opacity": 0.85}
+        marker = {"color": spot.color, "symbol": spot.symbol, "size": spot.size_for(len(points.x)), "opacity": 0.85}
         marker["line"] = {"color": spot.color, "width": 2.5 if points.role == "outlier" else 1.2}
         trace = {"type": "scatter", "mode": "markers", "name": label(points.name), "marker": marker}
         data.append(trace | {"x": _numbers(points.x), "y": _numbers(points.y)})
@@ -117,7 +117,7 @@ def plane_figure(plane: Plane) -> Figure:
     layout["xaxis"].update({"range": [window.left, window.right], "constrain": "domain"})
     layout["yaxis"].update({"range": [window.bottom, window.top], "constrain": "domain", "automargin": False})
     layout["margin"]["l"] = LEFT_OF_PLANE
-    if window.equal:
+    if window.equal and plane.same_units:
         layout["yaxis"].update({"scaleanchor": "x", "scaleratio": 1})
     return {"data": data, "layout": layout}
 
@@ -182,6 +182,7 @@ def _curve(place: int, series: Series, style: Style) -> Figure:
     written = {"text": [label(text) for text in series.labels], "textposition": "top center", "textfont": {"size": 11}}
     return (written if series.labels else {}) | {
         "type": "scatter",
+        "cliponaxis": not series.labels,
         "mode": f"{mode}+text" if series.labels else mode,
         "name": label(series.name),
         "legendgroup": f"series-{place}",
@@ -245,7 +246,8 @@ def _x_axis(chart: Chart) -> Figure:
         return {"type": "log" if chart.log_x else "linear"}
     low, high = min(shown), max(shown)
     ends = (math.log10(low), math.log10(high)) if chart.log_x else (low, high)
-    margin = 0.04 * (ends[1] - ends[0]) or 0.5
+    room = 0.08 if any(series.labels for series in chart.series) else 0.04
+    margin = room * (ends[1] - ends[0]) or 0.5
     axis: Figure = {"type": "log" if chart.log_x else "linear", "range": [ends[0] - margin, ends[1] + margin]}
     ticks = log_ticks(low, high) if chart.log_x else []
     if len(ticks) > 1:

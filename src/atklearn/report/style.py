@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from atklearn.report.content import Chart, Table
@@ -19,12 +19,15 @@ __all__ = [
     "LONGEST_LABEL",
     "LONGEST_MARK",
     "MANY_POINTS",
+    "MARKED",
     "OUTCOMES",
     "POINTS",
+    "STYLED",
     "SYMBOLS",
     "Mark",
     "PointStyle",
     "Style",
+    "column_classes",
     "emphasis_key",
     "line_styles",
     "log_ticks",
@@ -38,12 +41,18 @@ OUTCOMES = {"helps": "▲", "hurts": "▼", "same": "◆", "undecided": "◇", "
 """Symbol of each outcome."""
 
 EMPHASES = {
-    "best": "Bold: the best.",
-    "close": "Underlined: not significantly different from the best.",
-    "optimistic": "Italic: chosen with the test part in view.",
-    "miss": "†: away from the reference value.",
+    "best": "the best",
+    "close": "not significantly different from the best",
+    "optimistic": "chosen with the test part in view",
+    "miss": "away from the reference value",
 }
 """What each emphasis of a cell means, for the legend of its table."""
+
+STYLED = {"best": "Bold", "close": "Underlined", "optimistic": "Italic", "miss": "†"}
+"""How each emphasis looks where letters have styles."""
+
+MARKED = {"": "", "best": "*", "close": "~", "optimistic": "°", "miss": "†"}
+"""What stands behind a cell with each emphasis where they have none."""
 
 DASHES = {"solid": "-", "dash": "--", "dot": ":", "dashdot": "-."}
 """Plotly's names of dashes, and Matplotlib's."""
@@ -66,6 +75,8 @@ GUIDE = "#808080"
 """Cursors, marks and anything else that is no data: seen on white and on black."""
 
 LONGEST_LABEL, LONGEST_MARK = 60, 32
+LONGEST_UNBROKEN = 22
+FEW_POINTS, CROWDED = 10, 8.0  # markers in the plane that may be large, and how large those of more are
 MANY_POINTS = 40  # of a line: from here on markers would run into one another
 NUMBER = re.compile(r"[\W\d_e]*|nan|n/a|-?inf", re.IGNORECASE)  # no letters but that of an exponent
 # C0 and C1 controls could drive a terminal and are not allowed in SVG; direction overrides could reorder a line;
@@ -84,11 +95,15 @@ class Style:
 
 @dataclass(frozen=True)
 class PointStyle:
-    """A marker in the plane; ``size`` in pixels."""
+    """A marker in the plane; ``size`` in pixels, that of a few."""
 
     color: str
     symbol: str
     size: float
+
+    def size_for(self, n: int) -> float:
+        """Return the size of so many markers: large ones would hide one another."""
+        return self.size if n <= FEW_POINTS else min(self.size, CROWDED)
 
 
 # The hues of Okabe and Ito, which the colour-blind tell apart; purple and grey are darker, for thin lines on white.
@@ -190,10 +205,10 @@ def place_marks(chart: Chart) -> list[Mark]:
     return [Mark(x, text, row, side) for row, (x, text, side) in enumerate(right + left[::-1])]
 
 
-def emphasis_key(table: Table) -> list[str]:
-    """Return what the emphases that occur in a table mean."""
-    used = {cell.emphasis for row in table.rows for cell in row}
-    return [meaning for emphasis, meaning in EMPHASES.items() if emphasis in used]
+def emphasis_key(table: Table, looks: Mapping[str, str] = STYLED) -> list[str]:
+    """Return what the emphases that occur in a table mean, each after how it looks."""
+    used = {cell.emphasis for row in table.rows for cell in row if cell.text}
+    return [f"{looks[emphasis]}: {meaning}." for emphasis, meaning in EMPHASES.items() if emphasis in used]
 
 
 def numeric_columns(table: Table) -> list[bool]:
@@ -202,6 +217,16 @@ def numeric_columns(table: Table) -> list[bool]:
     return [
         any(re.search(r"\d", text) for text in column) and all(NUMBER.fullmatch(text) for text in column)
         for column in columns
+    ]
+
+
+def column_classes(table: Table) -> list[str]:
+    """Return how the page sets each column: numbers to the right, short texts such as intervals on one line."""
+    short = [all(len(row[i].text) <= LONGEST_UNBROKEN for row in table.rows) for i in range(len(table.columns))]
+    numeric = numeric_columns(table)
+    return [
+        "number" if is_number else "short" if is_short else ""
+        for is_number, is_short in zip(numeric, short, strict=True)
     ]
 
 

@@ -8,7 +8,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from atklearn.report.content import Cell, Page, Table
-from atklearn.report.style import emphasis_key, numeric_columns, plain
+from atklearn.report.style import MARKED, STYLED, emphasis_key, numeric_columns, plain
 
 __all__ = ["print_headline", "print_page", "print_table", "tell"]
 
@@ -61,40 +61,60 @@ def tell(sentence: str) -> None:
 def print_table(table: Table, console: Console) -> None:
     """Print a table, one that is too wide in parts that all begin with the names of the rows."""
     console.print(Text(plain(table.title), style="bold"))
-    numeric, widths = numeric_columns(table), _widths(table)
+    styled = console.color_system is not None  # else bold letters would be as all others, in a file or a pipe
+    numeric, widths = numeric_columns(table), _widths(table, styled)
     for columns in _parts(widths, console.width):
         part = RichTable(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, GAP - 1, 0, 0))
-        for i in columns:
+        whole = [_whole_width(table, i, styled) for i in columns]
+        shown = _shown_widths(whole, [widths[i] - GAP for i in columns[1:]], console.width)
+        for i, width in zip(columns, shown, strict=True):
             part.add_column(
                 Text(plain(table.columns[i])),
                 justify="right" if numeric[i] else "left",
                 vertical="bottom" if i else "top",
                 overflow="fold",
-                min_width=widths[i] - GAP if i else None,  # the names of the rows give way
+                width=width,
             )
         for row in table.rows:
-            part.add_row(*(_text(row[i]) for i in columns))
+            part.add_row(*(_text(row[i], styled) for i in columns))
         console.print(part)
         console.print()
-    note = " ".join([plain(table.note), *emphasis_key(table)]).strip()
+    note = " ".join([plain(table.note), *emphasis_key(table, STYLED if styled else MARKED)]).strip()
     if note:
         console.print(Text(note, style="dim"))
 
 
-def _text(cell: Cell) -> Text:
-    return Text(plain(cell.text) + ("†" if cell.emphasis == "miss" else ""), style=STYLES[cell.emphasis])
+def _text(cell: Cell, styled: bool) -> Text:
+    mark = MARKED[cell.emphasis] if cell.text and (cell.emphasis == "miss" or not styled) else ""
+    return Text(plain(cell.text) + mark, style=STYLES[cell.emphasis])
 
 
-def _widths(table: Table) -> list[int]:
+def _widths(table: Table, styled: bool) -> list[int]:
     """Return the room that each column asks for, the gap behind it included."""
     numeric = numeric_columns(table)
     widths = []
     for i, title in enumerate(table.columns):
-        cells = [_text(row[i]).cell_len for row in table.rows]
+        cells = [_text(row[i], styled).cell_len for row in table.rows]
         longest = max(cells, default=0) if numeric[i] else min(max(cells, default=0), 2 * LONGEST_WORD)
         head = min(max((Text(word).cell_len for word in plain(title).split()), default=0), LONGEST_WORD)
         widths.append(max(longest, head) + GAP)
     return widths
+
+
+def _whole_width(table: Table, column: int, styled: bool) -> int:
+    """Return the room that a column needs to fold nothing."""
+    return max(
+        [Text(plain(table.columns[column])).cell_len, *(_text(row[column], styled).cell_len for row in table.rows)]
+    )
+
+
+def _shown_widths(whole: list[int], others: list[int], width: int) -> list[int]:
+    """Return the widths of the columns of a part: whole if there is room, else the names of the rows give way first."""
+    if sum(GAP + one for one in whole) <= width + GAP:
+        return whole
+    room = width - sum(GAP + other for other in others)
+    first = min(whole[0], max(room, LONGEST_WORD))
+    return [first, *(min(other, max(1, width - first - GAP)) for other in others)]
 
 
 def _parts(widths: list[int], width: int) -> list[list[int]]:

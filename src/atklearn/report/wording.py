@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
 from atklearn.measures import MEASURES
@@ -11,12 +12,15 @@ __all__ = [
     "AGGREGATE_TITLES",
     "LOSS_TITLES",
     "WEIGHT_TITLES",
+    "amount",
     "certified",
     "listed",
+    "model_in_words",
     "number",
     "percent",
     "sentence",
     "span",
+    "times",
     "units",
 ]
 
@@ -48,6 +52,41 @@ def number(value: float, measure: str, *, signed: bool = False, like: float | No
         digits = max(0, 4 - len(str(int(size))))
     rounded = round(shown.factor * value, digits) + 0.0  # no minus before a zero
     return f"{rounded:{'+' if signed else ''}.{digits}f}"
+
+
+def amount(value: float, like: float, *, signed: bool = False) -> str:
+    """Return a number of the data as text, with the digits that a number of another size has.
+
+    Examples
+    --------
+    >>> amount(-3.14159, 250.0), amount(3.14159, 2.5, signed=True), amount(250000.4, 250000.4), amount(-1e-9, 1.0)
+    ('-3.1', '+3.142', '250000', '0.000')
+    """
+    size = math.floor(math.log10(abs(like))) if like and math.isfinite(like) else 0
+    digits = min(max(0, 3 - size), 12)
+    return f"{round(value, digits) + 0.0:{'+' if signed else ''}.{digits}f}"
+
+
+def times(n: int) -> str:
+    """Say how often.
+
+    Examples
+    --------
+    >>> times(1), times(5)
+    ('once', '5 times')
+    """
+    return "once" if n == 1 else "twice" if n == 2 else f"{n} times"
+
+
+def model_in_words(loss: str, weights: str) -> str:
+    """Return the name of a loss with its class weights.
+
+    Examples
+    --------
+    >>> model_in_words("log_loss", "balanced")
+    'log loss, balanced'
+    """
+    return ", ".join(part for part in (LOSS_TITLES[loss], WEIGHT_TITLES[weights]) if part)
 
 
 def span(low: float, high: float, measure: str, like: float) -> str:

@@ -15,6 +15,7 @@ from atklearn.study.running import Task, run_experiment
 from atklearn.study.settings import Settings
 from atklearn.study.split_grids import SplitGrids, split_of
 from atklearn.study.tabular import TabularData
+from atklearn.study.yardstick import Yardstick
 
 __all__ = ["Finished", "run_comparison"]
 
@@ -83,8 +84,10 @@ def run_comparison(
             experiment = SplitGrids(data, replace(settings, repeats=there))
         repeats = experiment.settings.repeats
         last = Task(f"answer: {question.score}, margin {question.margin:g}, {repeats} repeats", cost=0.5)
-        on_start([*experiment.tasks(), last])
+        yardstick = Yardstick(experiment)
+        on_start([*experiment.tasks(), *yardstick.tasks(), last])
         run_experiment(experiment, results, n_jobs=n_jobs, on_task=on_task)
+        run_experiment(yardstick, results, n_jobs=n_jobs, on_task=on_task)
         outcome = Outcome.from_records(read_results(results.path), question, repeats)
         run_experiment(LastFit(data, outcome, settings.tol, last), results, on_task=on_task)
     return Finished(results.path, results.moved, last.name, outcome.recommendation)

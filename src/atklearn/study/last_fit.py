@@ -1,12 +1,13 @@
-"""The recommended model on all rows: whom it finds hard, and how it looks if there are two features."""
+"""The recommended model on all rows, and the one beside it: what they weigh, whom they find hard, how they look."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.pipeline import Pipeline
@@ -14,10 +15,11 @@ from sklearn.preprocessing import StandardScaler
 
 from atklearn.estimators.linear import ATkClassifier, ATkRegressor
 from atklearn.losses.individual import Array
-from atklearn.measures import MEASURES, Answers
-from atklearn.selection.paths import atk_path
+from atklearn.measures import Answers
+from atklearn.study.column_sources import feature_sources
 from atklearn.study.methods import CLASS_WEIGHTS
 from atklearn.study.outcome import Outcome, Recommendation
+from atklearn.study.planes import plane_records
 from atklearn.study.recalibration import Map, apply_map
 from atklearn.study.results import Record, certificate, relative_gaps, short
 from atklearn.study.running import Task, recorded_misses
@@ -26,8 +28,8 @@ from atklearn.study.tabular import TabularData, feature_names, make_features, ta
 __all__ = ["LastFit", "MappedScaler", "fit_recommended"]
 
 _N_HARD_ROWS = 15
-_N_VALUES = 5
-_N_POINTS = 2000
+_N_VALUES = 6
+_N_WEIGHTS = 15
 _HARD_SHARE = 0.1  # of the rows, where all are in the top k
 
 
@@ -58,30 +60,35 @@ class MappedScaler(StandardScaler):
 
 def fit_recommended(data: TabularData, recommendation: Recommendation) -> Pipeline:
     """Fit the recommended model on all rows: one pipeline from the columns of the table to the target."""
+    pipeline = Pipeline([("features", make_features(data)), ("model", _model(data, recommendation))])
+    with recorded_misses():
+        pipeline.fit(data.features, data.target)
+    pipeline.target_name_ = data.target_name  # kept in a saved model, to find the truth beside new rows
+    return pipeline
+
+
+def _model(data: TabularData, recommendation: Recommendation) -> Any:
+    """Return a model of the made features, not fitted."""
     options: dict[str, Any] = {"loss": recommendation.loss, "k": recommendation.share, "C": recommendation.C}
     unmapped: Map = (1.0, 0.0)
     slope, shift = recommendation.map or unmapped
-    model: Any
     if data.task == "classification":
         model = ATkClassifier(**options, class_weight=CLASS_WEIGHTS[recommendation.weights])
-        if recommendation.map is not None:
-            model = FixedThresholdClassifier(model, threshold=-shift, response_method="decision_function")
-    else:  # as in the comparison, C weighs losses in units of the target's spread
-        scaler = MappedScaler(slope=slope, shift=shift)
-        # a map is not undone on the way back
-        model = TransformedTargetRegressor(ATkRegressor(**options), transformer=scaler, check_inverse=False)
-    with recorded_misses():
-        fitted = Pipeline([("features", make_features(data)), ("model", model)]).fit(data.features, data.target)
-    fitted.target_name_ = data.target_name  # kept in a saved model, to find the truth beside new rows
-    return fitted
+        if recommendation.map is None:
+            return model
+        return FixedThresholdClassifier(model, threshold=-shift, response_method="decision_function")
+    # as in the comparison, C weighs losses in units of the target's spread
+    scaler = MappedScaler(slope=slope, shift=shift)
+    # a map is not undone on the way back
+    return TransformedTargetRegressor(ATkRegressor(**options), transformer=scaler, check_inverse=False)
 
 
 class LastFit:
-    """One task: fit the recommendation on all rows and describe it."""
+    """One task: fit the recommendation on all rows, and what stands beside it, and describe them."""
 
     def __init__(self, data: TabularData, outcome: Outcome, tol: float, task: Task) -> None:
         self.data, self.outcome, self.task = data, outcome, task
-        self.tol = tol  # of the fits whose boundaries are drawn
+        self.tol = tol  # of the fits that are drawn
         self.recommendation = outcome.recommendation
 
     def tasks(self) -> Sequence[Task]:
@@ -93,19 +100,37 @@ class LastFit:
         fitted = fit_recommended(self.data, self.recommendation)
         maker, last = fitted["features"], fitted["model"]
         X = maker.transform(self.data.features)
+        beside = self.outcome.beside
+        models = [(self.recommendation, last)]
+        if beside is not None:
+            models.append((beside, _model(self.data, beside).fit(X, self.data.target)))
         losses = self._losses(last, X)
         share = self.recommendation.share if self.recommendation.share < 1.0 else _HARD_SHARE
         order = np.argsort(-losses, kind="stable")
         top = order[: max(1, round(share * losses.size))]
         shown = order[:_N_HARD_ROWS]
         said = fitted.predict(take_rows(self.data.features, shown))
+        weights = [self._weights(model) for _, model in models]
+        names = feature_names(maker)
+        heaviest = _heaviest(weights, comparable=self.data.task == "regression")
+        coef, intercept = weights[0], self._intercept(last)
         asked = self.outcome.question
         records = [
-            {"record": "answer", "score": asked.score, "margin": asked.margin, "n_splits": len(self.outcome.splits)},
-            self._model_record(_linear(last), maker, share, top),
-            *(self._row_record(row, losses[row], guess) for row, guess in zip(shown, said, strict=True)),
-            *self._plane_records(X, maker),
+            {
+                "record": "answer",
+                "score": asked.score,
+                "margin": asked.margin,
+                "n_splits": len(self.outcome.splits),
+                "traced": [self.outcome.traced.loss, self.outcome.traced.weights],
+            },
+            *(
+                {"record": kind, **self._model_record(chosen, model, names, of_model, heaviest)}
+                for kind, (chosen, model), of_model in zip(("model", "other"), models, weights, strict=False)
+            ),
+            *self._row_records(shown, losses, said, self._columns(feature_sources(maker), coef)),
+            *plane_records(self.data, self.outcome, maker, X, self.tol, (coef[0], intercept)),
         ]
+        records[1] |= {"top_share": share, "top": self._top(top)}
         return [{**record, "question": task.name} for record in records]
 
     def _losses(self, model: Any, X: Any) -> Array:
@@ -117,97 +142,100 @@ class LastFit:
         decisions = np.atleast_2d(model.decision_function(X).T)
         return Answers.from_decisions(decisions, target, model.classes_, loss=loss).losses
 
-    def _model_record(self, model: Any, maker: Any, share: float, top: npt.NDArray[np.intp]) -> Record:
-        """Return the record of the fit: what it is, how exact, its weights, who is in the top k."""
-        names, coef = feature_names(maker), np.atleast_2d(model.coef_)
-        heaviest = np.argsort(-np.abs(coef).max(axis=0), kind="stable")[:20]
+    def _weights(self, model: Any) -> Array:
+        """Return the weights of the made features, a line per problem; for numbers, in units of the target."""
+        coef = np.atleast_2d(_linear(model).coef_)
+        return coef if self.data.task == "classification" else coef * _scale(model)
+
+    def _intercept(self, model: Any) -> float:
+        """Return what the first problem says where all made features are zero, mapped if it is."""
+        first = float(np.ravel(_linear(model).intercept_)[0])
+        if self.data.task == "classification":
+            return first + (self.recommendation.map or (1.0, 0.0))[1]
+        return float(model.transformer_.inverse_transform(np.array([[first]]))[0, 0])
+
+    def _model_record(
+        self,
+        chosen: Recommendation,
+        model: Any,
+        names: Sequence[str],
+        weights: Array,
+        shown: npt.NDArray[np.intp],
+    ) -> Record:
+        """Return the record of a fit: what it is, how exact, and its weights."""
+        linear = _linear(model)
+        unit = "standard deviation" if hasattr(self.data.features, "columns") else "largest absolute value"
+        return {
+            "dataset": self.data.name, "loss": chosen.loss, "weights": chosen.weights,
+            "k": short(chosen.share * len(self.data.target)), "share": chosen.share, "C": chosen.C, "map": chosen.map,
+            "reason": chosen.reason, "objective": short(float(np.mean(linear.objective_))),
+            **certificate(relative_gaps(linear.dual_gap_, linear.objective_), linear.tol), "n_features": len(names),
+            "feature_unit": unit, "weight_sums": [short(value) for value in np.abs(weights).sum(axis=1)],
+            "coefficients": [[names[i], *(short(value) for value in weights[:, i])] for i in shown],
+        }  # fmt: skip
+
+    def _top(self, top: npt.NDArray[np.intp]) -> Record:
+        """Return who is in the top k: per class and per group, its rows and those of them in the top."""
         kinds = {"class": self.data.target} if self.data.task == "classification" else {}
         if self.data.groups is not None:
             kinds["group"] = self.data.groups
         return {
-            "record": "model", "dataset": self.data.name, "loss": self.recommendation.loss,
-            "weights": self.recommendation.weights, "k": short(self.recommendation.share * len(self.data.target)),
-            "share": self.recommendation.share, "C": self.recommendation.C, "map": self.recommendation.map,
-            "reason": self.recommendation.reason,
-            "objective": short(float(np.mean(model.objective_))),
-            **certificate(relative_gaps(model.dual_gap_, model.objective_), model.tol), "n_features": len(names),
-            "coefficients": [[names[i], *(short(value) for value in coef[:, i])] for i in heaviest],
-            "top_share": share,
-            "top": {
-                kind: [
-                    [str(value), int((values == value).sum()), int((values[top] == value).sum())]
-                    for value in np.unique(values)
-                ]
-                for kind, values in kinds.items()
-            },
-        }  # fmt: skip
+            kind: [
+                [str(value), int((values == value).sum()), int((values[top] == value).sum())]
+                for value in np.unique(values)
+            ]
+            for kind, values in kinds.items()
+        }
 
-    def _row_record(self, row: int, loss: float, guess: Any) -> Record:
-        """Return the record of a hard row, with some of its values as they are in the table."""
-        values = {}
-        if hasattr(self.data.features, "columns"):
-            values = {
-                str(name): _shown(self.data.features[name].iloc[row]) for name in self.data.features.columns[:_N_VALUES]
-            }
-        return {
-            "record": "hard_row", "dataset": self.data.name, "row": int(self.data.rows[row]), "loss": short(loss),
-            "target": _shown(self.data.target[row]), "prediction": _shown(guess), "values": values,
-        }  # fmt: skip
+    def _columns(self, sources: Sequence[str], weights: Array) -> dict[str, int]:
+        """Return the columns with the largest weight, summed over the features made of each, and their places."""
+        sums: dict[str, float] = {}
+        for source, weight in zip(sources, np.abs(weights).max(axis=0), strict=True):
+            sums[source] = sums.get(source, 0.0) + float(weight)
+        names = [str(name) for name in getattr(self.data.features, "columns", sources)]
+        return {name: names.index(name) for name in sorted(sums, key=lambda name: -sums[name])[:_N_VALUES]}
 
-    def _shares(self) -> Array:
-        """Return the grid of k/n of the recommended loss and weights."""
-        chosen = self.recommendation.loss, self.recommendation.weights
-        grid = next(grid for grid in self.outcome.all_rows if (grid.loss, grid.weights) == chosen)
-        return grid.shares[grid.ks > 1.0]
+    def _row_records(
+        self, rows: npt.NDArray[np.intp], losses: Array, said: npt.NDArray[Any], columns: Mapping[str, int]
+    ) -> list[Record]:
+        """Return the records of hard rows, with the columns that matter as they are in the table."""
+        records = []
+        for row, guess in zip(rows, said, strict=True):
+            record = {
+                "record": "hard_row", "dataset": self.data.name, "row": int(self.data.rows[row]),
+                "loss": short(losses[row]), "target": _shown(self.data.target[row]), "prediction": _shown(guess),
+                "values": {name: _shown(self._value(int(row), place)) for name, place in columns.items()},
+            }  # fmt: skip
+            if self.data.task == "regression":
+                record["error"] = short(guess - self.data.target[row])
+            records.append(record)
+        return records
 
-    def _columns(self) -> list[str] | None:
-        """Return the names of the columns if there are two."""
-        columns = getattr(self.data.features, "columns", ())
-        return list(columns) if len(columns) == 2 else None
+    def _value(self, row: int, place: int) -> Any:
+        features = self.data.features
+        return features.iat[row, place] if hasattr(features, "iat") else float(features[row, place])
 
-    def _plane_records(self, X: Any, maker: Any) -> list[Record]:
-        """Return data and boundaries for drawing, if the table has two columns that are used as they are."""
-        labels = np.unique(self.data.target)
-        if self.data.task == "regression" or labels.size > 2 or feature_names(maker) != self._columns():
-            return []
-        scaler = maker["scale"]
-        rows = np.random.default_rng(0).permutation(len(X))[:_N_POINTS]
-        raw = scaler.inverse_transform(X[rows])
-        weight = CLASS_WEIGHTS[self.recommendation.weights]
-        ks: list[float] = [1, *self._shares()]
-        path = atk_path(
-            X, self.data.target, ks=ks, Cs=[self.recommendation.C], loss=self.recommendation.loss, class_weight=weight,
-            tol=self.tol,
-        )  # fmt: skip
-        errors = MEASURES["error"].evaluate(Answers.from_decisions(path.decision(X), self.data.target, path.classes))
-        gaps = relative_gaps(path.dual_gaps, path.objectives)
-        coefs = path.coefs[:, 0, 0] / scaler.scale_
-        intercepts = path.intercepts[:, 0, 0] - coefs @ scaler.mean_
-        plane = {
-            "record": "plane", "dataset": self.data.name, "names": feature_names(maker),
-            "x": [short(value) for value in raw[:, 0]], "y": [short(value) for value in raw[:, 1]],
-            "label": [str(label) for label in self.data.target[rows]], "positive": str(labels[1]),
-        }  # fmt: skip
-        return [
-            plane,
-            *(
-                {
-                    "record": "point", "dataset": self.data.name, "loss": self.recommendation.loss,
-                    "k": 1.0 if i == 0 else short(ks[i] * len(X)), "share": short(path.ks[i] / len(X)),
-                    "C": self.recommendation.C, "coef": [short(value) for value in coefs[i]],
-                    "intercept": short(intercepts[i]), "error": short(errors[i, 0]),
-                    **certificate(gaps[i, 0], self.tol),
-                }
-                for i in range(len(ks))
-            ),
-        ]  # fmt: skip
+
+def _heaviest(weights: Sequence[Array], *, comparable: bool) -> npt.NDArray[np.intp]:
+    """Return the features with the largest weight in any of two models, or the largest change between them."""
+    scaled = weights if comparable else [of / np.maximum(np.abs(of).sum(axis=1), 1e-300)[:, None] for of in weights]
+    sizes = np.abs([*scaled, scaled[0] - scaled[-1]]).max(axis=(0, 1))
+    return np.argsort(-sizes, kind="stable")[:_N_WEIGHTS]
 
 
 def _shown(value: Any) -> str:
     """Return a value of the table as text that fits a table of the report."""
+    if pd.isna(value):
+        return "missing"
     return f"{value:.6g}" if isinstance(value, float) else str(value)[:60]
 
 
 def _linear(model: Any) -> Any:
     """Return the linear fit inside a model with a threshold or a scaled target."""
     return getattr(model, "regressor_", getattr(model, "estimator_", model))
+
+
+def _scale(model: Any) -> float:
+    """Return what a standardised and mapped target has for one unit of what the linear fit says."""
+    scaler = model.transformer_
+    return float(scaler.slope * scaler.scale_[0])

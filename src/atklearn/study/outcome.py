@@ -13,8 +13,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+from scipy.special import log_expit, logit
 
-from atklearn.losses.individual import Task
+from atklearn.losses.individual import Array, Task
 from atklearn.measures import MEASURES
 from atklearn.measures.catalogue import DEFAULT_MEASURES, names_of_measures
 from atklearn.study.evidence import Choice, Grid, best_choice, choose, collect_grids, method_choices
@@ -24,7 +26,7 @@ from atklearn.study.recalibration import Map, MapKind, map_kind
 from atklearn.study.results import Record
 from atklearn.study.verdicts import Verdict, judge
 
-__all__ = ["Outcome", "Question", "Recommendation"]
+__all__ = ["Boosted", "Outcome", "Question", "Recommendation"]
 
 MARGIN = 0.01
 PROBABILISTIC_LOSS = "log_loss"
@@ -82,6 +84,29 @@ class Recommendation:
     reason: str
 
 
+@dataclass(frozen=True)
+class Boosted:
+    """What gradient boosting said about the rows of a test part.
+
+    Attributes
+    ----------
+    rows : ndarray of int of shape (n_rows,)
+    said : ndarray of shape (n_problems, n_rows)
+    """
+
+    rows: npt.NDArray[np.intp]
+    said: Array
+
+    @classmethod
+    def from_record(cls, record: Record, *, classes_alike: bool) -> Boosted:
+        """Return what a record says; where all classes count alike, less the log-odds that each had to begin with."""
+        said = np.array(record["decisions"])
+        if classes_alike:
+            prior = np.array(record["prior"])
+            said = said - logit(prior[1]) if len(said) == 1 else log_expit(said) - np.log(prior)[:, None]
+        return cls(np.array(record["rows"], dtype=np.intp), said)
+
+
 class Outcome:
     """What the grids of all splits say.
 
@@ -92,10 +117,18 @@ class Outcome:
     data : dict
         The record of the data.
     question : Question
+    boosting : sequence of Record, default=()
+        What gradient boosting said on the splits of the first repeat.
     """
 
-    def __init__(self, grids: Mapping[int | None, Sequence[Grid]], data: Record, question: Question) -> None:
-        self.question, self.data = question, data
+    def __init__(
+        self,
+        grids: Mapping[int | None, Sequence[Grid]],
+        data: Record,
+        question: Question,
+        boosting: Sequence[Record] = (),
+    ) -> None:
+        self.question, self.data, self.boosting = question, data, boosting
         self.all_rows = grids[None]
         self.splits = [grids[split] for split in sorted(split for split in grids if split is not None)]
         self.task: Task = data["task"]
@@ -107,7 +140,8 @@ class Outcome:
         data = next(record for record in kept if record["record"] == "data")
         n_splits = repeats * data["n_folds"]
         grids = collect_grids(kept, data["dataset"])
-        return cls({split: of for split, of in grids.items() if split is None or split < n_splits}, data, question)
+        within = {split: of for split, of in grids.items() if split is None or split < n_splits}
+        return cls(within, data, question, [record for record in kept if record["record"] == "yardstick"])
 
     @cached_property
     def measures(self) -> list[str]:
@@ -149,6 +183,48 @@ class Outcome:
         ]
         pairs = [(found[0], found[1]) for found in chosen if found is not None]
         return [average for average, _ in pairs], [atk for _, atk in pairs]
+
+    @cached_property
+    def contrast(self) -> tuple[list[Choice], list[Choice]] | None:
+        """What average and AT_k chose by the measure that counts, so that they differ; None if there is no k < n.
+
+        Where AT_k kept the average on all splits, the best k < n stands in its place.
+        """
+        score = self.question.score
+        average, atk = self.sides(score)
+        if any(one is not other for one, other in zip(average, atk, strict=True)):
+            return average, atk
+        below = [found[2] for found in (choose(grids, score) for grids in self.splits) if found is not None]
+        found = [choice for choice in below if choice is not None]
+        return (average, found) if len(found) == len(average) else None
+
+    @cached_property
+    def yardstick(self) -> dict[str, float]:
+        """Per measure, what gradient boosting has in the first repeat; empty if it was not fitted."""
+        if len(self.boosting) != self.data["n_folds"]:
+            return {}
+        return {
+            name: self.rows.measure(
+                name,
+                [Boosted.from_record(record, classes_alike=MEASURES[name].classes_alike) for record in self.boosting],
+            )
+            for name in self.measures
+        }
+
+    @cached_property
+    def traced(self) -> Grid:
+        """The grid on all rows whose k the pictures go along: the recommended one, or the next that has several k."""
+        first = [self.recommendation, *([] if self.beside is None else [self.beside])]
+        wanted = [(choice.loss, choice.weights) for choice in first]
+        known = [grid for grid in self.all_rows if self.question.score in grid.validation]
+        order = sorted(
+            known,
+            key=lambda grid: (
+                len(grid.ks) == 1,
+                [(grid.loss, grid.weights) != names for names in wanted],
+            ),
+        )
+        return order[0]
 
     @cached_property
     def rows(self) -> JudgedRows:
@@ -233,6 +309,16 @@ class Outcome:
             pick = _best_mapped(self.all_rows, side, score) or pick
             reason += f"; {_MAPS[self.task]} was seen to help on the test parts, too"
         return Recommendation(pick.loss, pick.weights, pick.share, pick.C, pick.map, reason)
+
+    @cached_property
+    def beside(self) -> Recommendation | None:
+        """What stands beside the recommendation: the best average, or the best k < n; None if there is none."""
+        chosen = choose(self.all_rows, self.question.score)
+        assert chosen is not None
+        other = chosen[0] if self.recommendation.share < 1.0 else chosen[2]
+        if other is None:
+            return None
+        return Recommendation(other.loss, other.weights, other.share, other.C, None, "")
 
     @cached_property
     def _mapped_average_is_enough(self) -> bool:

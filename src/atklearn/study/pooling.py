@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -18,15 +18,26 @@ import numpy.typing as npt
 from atklearn.losses.individual import Array
 from atklearn.measures import MEASURES, Answers
 from atklearn.measures.catalogue import evaluate_by_group
-from atklearn.study.evidence import Choice
 
-__all__ = ["JudgedRows", "Pair"]
+__all__ = ["JudgedRows", "OnPart", "Pair"]
 
 # How many times the rows are drawn: fewer of many, which also bounds the memory.
 _MOST_DRAWS, _LEAST_DRAWS = 1000, 200
 _NUMBERS_AT_ONCE = 4_000_000
 Part: TypeAlias = tuple[Answers, npt.NDArray[np.intp]]
 """Answers, one line per repeat, and the rows they are about."""
+
+
+class OnPart(Protocol):
+    """What a model said about the rows of a test part that it had not seen, such as a choice of a split."""
+
+    @property
+    def rows(self) -> npt.NDArray[np.intp]:
+        """The rows, as places among those that are judged."""
+
+    @property
+    def said(self) -> Array:
+        """Decision values, or predictions, of shape (n_problems, n_rows)."""
 
 
 @dataclass(frozen=True)
@@ -80,13 +91,13 @@ class JudgedRows:
         drawn = np.random.default_rng(0).multinomial(n, np.full(n, 1.0 / n), size=n_draws)
         return drawn.astype(np.float64)[:, lots]
 
-    def compare(self, measure: str, average: Sequence[Choice], atk: Sequence[Choice]) -> Pair:
+    def compare(self, measure: str, average: Sequence[OnPart], atk: Sequence[OnPart]) -> Pair:
         """Return a measure of two sides.
 
         Parameters
         ----------
         measure : str
-        average, atk : sequence of Choice
+        average, atk : sequence of OnPart
             On every split, the splits of a repeat in a row.
         """
         one = self._answers(measure, average)
@@ -97,11 +108,11 @@ class JudgedRows:
         differences = self._drawn(measure, other) - self._drawn(measure, one)
         return Pair(self._value(measure, one), self._value(measure, other), float(differences.std(ddof=1)))
 
-    def measure(self, measure: str, choices: Sequence[Choice]) -> float:
+    def measure(self, measure: str, choices: Sequence[OnPart]) -> float:
         """Return a measure of one side, averaged over the repeats."""
         return self._value(measure, self._answers(measure, choices))
 
-    def by_group(self, choices: Sequence[Choice]) -> dict[str, float]:
+    def by_group(self, choices: Sequence[OnPart]) -> dict[str, float]:
         """Return what is reported of every group of rows, averaged over the repeats; empty without groups."""
         ((answers, _),) = self._answers("error", choices)
         return {name: float(values.mean()) for name, values in evaluate_by_group(answers).items()}
@@ -119,15 +130,19 @@ class JudgedRows:
                 total[first : first + size] += MEASURES[measure].evaluate(drawn).mean(axis=-1)
         return total / len(parts)
 
-    def _answers(self, measure: str, choices: Sequence[Choice]) -> list[Part]:
-        """Return what a side said: a line per repeat about all rows, or every split by itself for an order of rows."""
-        if MEASURES[measure].sees == "order":  # decision values of one fit cannot be compared with those of another
-            return [self._part(measure, choice.said[None], choice.rows) for choice in choices]
+    def repeats(self, choices: Sequence[OnPart]) -> Array:
+        """Return what a side said about all rows, a line per repeat: shape (n_repeats, n_problems, n_rows)."""
         shape = (len(choices) // self.n_folds, *choices[0].said.shape[:-1], self.y.size)
         decisions = np.empty(shape)
         for place, choice in enumerate(choices):
             decisions[place // self.n_folds][..., choice.rows] = choice.said
-        return [self._part(measure, decisions, np.arange(self.y.size))]
+        return decisions
+
+    def _answers(self, measure: str, choices: Sequence[OnPart]) -> list[Part]:
+        """Return what a side said: a line per repeat about all rows, or every split by itself for an order of rows."""
+        if MEASURES[measure].sees == "order":  # decision values of one fit cannot be compared with those of another
+            return [self._part(measure, choice.said[None], choice.rows) for choice in choices]
+        return [self._part(measure, self.repeats(choices), np.arange(self.y.size))]
 
     def _part(self, measure: str, decisions: Array, rows: npt.NDArray[np.intp]) -> Part:
         loss = "log_loss" if MEASURES[measure].sees == "probabilities" else None

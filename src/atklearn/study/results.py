@@ -10,16 +10,22 @@ and perhaps the beginning of one, which is cut off on resuming.
 ``run``               ``schema``, ``kind`` ("compare" or "reproduce"), ``config``, ``versions``, ``started``
 ``data``              ``dataset``, ``task``, ``n``, ``d``, ``source`` and what else describes the data
 ``cell``              one per dataset, loss, class weights, split, k and C: see :func:`cell_record`
-``point``             a fit in the plane: ``dataset``, ``loss``, ``k``, ``coef``, ``error``, its certificate, ...
-``plane``             two-dimensional data: ``dataset``, ``x``, ``y``, ``label``, ...
+``point``             a fit in the plane: ``dataset``, ``loss``, ``k``, ``coef`` or ``line``, ``error``, its
+                      certificate, ...
+``plane``             rows in the plane, of two features or of a feature and the target: ``dataset``, ``x``, ``y``,
+                      ``label``, ...
 ``curve``             a line of a figure: ``figure``, ``name``, ``x``, ``y``, the certificate of its fits, ...
 ``map``               decision values of a cell mapped to suit a measure: ``dataset``, ``loss``, ``weights``, ``split``,
                       ``aggregate``, ``measure``, ``k``, ``C``, ``map`` (slope, shift), ``validation``
 ``said``              decision values of a test part: ``dataset``, ``loss``, ``weights``, ``split``, ``rows``
                       (places in the ``truth`` of the data), ``cells`` (each ``k``, ``C``, ``decisions``)
-``answer``            what was asked: ``score``, ``margin``, and of how many splits; as all that follows, it has the
-                      name of its task as ``question``
+``yardstick``         what gradient boosting said of a test part: ``dataset``, ``split``, ``rows``, ``decisions``
+                      (log-odds, or predictions), ``prior`` of the classes, ``n_train``, ``rounds``
+``answer``            what was asked: ``score``, ``margin``, of how many splits, and the loss and class weights
+                      whose k the pictures go along (``traced``); as all that follows, it has the name of its task
+                      as ``question``
 ``model``             the recommended fit and its certificate
+``other``             the same of the fit beside it: the best average, or the best k below all rows
 ``hard_row``          a row of the data with a large loss in that fit
 ``skipped``           what could not be run, and why
 ``done``              ``task``: everything above, since the last such line, belongs to it
@@ -58,7 +64,7 @@ __all__ = [
     "versions",
 ]
 
-SCHEMA = 3
+SCHEMA = 4
 Record: TypeAlias = dict[str, Any]
 
 # A gap that equals the tolerance may come out a little larger as a ratio.

@@ -15,6 +15,7 @@ __all__ = ["Settings"]
 _REPEATS = ((2_000, 5), (20_000, 2))
 _QUICK = {
     "repeats": 1, "n_ks": 3, "n_Cs": 6, "n_inner_folds": 3, "last_repeats": 1, "max_rows": 50_000,
+    "boosting_rounds": 40,
     "left_out": "a quick look: without --quick there are more repeats (below 20,000 rows), finer grids of k and C, "
     "five folds to choose by, and no limit of 50,000 rows",
 }  # fmt: skip
@@ -43,6 +44,8 @@ class Settings:
         The part of the rows that is the tail of the errors.
     max_rows : int or None
         Compare on no more rows than these, drawn at random.
+    boosting_rounds : int
+        Trees of the gradient boosting that stands beside the comparison, at most; per class for more than two.
     left_out : str
         What a full comparison would have done, for those who read the report of a quick one.
     tol : float
@@ -60,6 +63,7 @@ class Settings:
     n_Cs: int = 11
     tail: float = TAIL_SHARE
     max_rows: int | None = None
+    boosting_rounds: int = 100
     left_out: str = ""
     tol: float = 1e-3
     random_state: int = 0
