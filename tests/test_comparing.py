@@ -58,7 +58,7 @@ def test_the_model_predicts_and_is_saved(tmp_path, result):
 
 def test_the_report_is_written_where_one_asks_for_it(tmp_path, result):
     page = result.write(tmp_path / "report")
-    assert page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    assert page.read_text(encoding="utf-8").lstrip().startswith("<!DOCTYPE html>")
     assert result.page.verdict in repr(result)
 
 
@@ -83,7 +83,7 @@ def test_another_question_is_answered_from_the_same_fits(monkeypatch, result):
     monkeypatch.setattr(SplitGrids, "run", fail)
     again = compare(rides(), target="rides", group="town", score="error", **FEW)
     assert again.verdicts.index[0] == "error"
-    assert again.summary["verdicts"] == pytest.approx(result.summary["verdicts"])
+    assert again.verdicts.sort_index().equals(result.verdicts.sort_index())
 
 
 def test_arrays_are_tables():

@@ -21,7 +21,7 @@ from joblib import cpu_count
 from rich.console import Console
 from rich.text import Text
 
-from atklearn.comparing import FIGURES, REPORT, RESULTS, folder_name, write_report
+from atklearn.comparing import FIGURES, REPORT, RESULTS, write_report
 from atklearn.comparing import compare as run_compare
 from atklearn.measures.answers import TAIL_SHARE
 from atklearn.measures.catalogue import DEFAULT_MEASURES, names_of_measures
@@ -137,14 +137,16 @@ def compare(
 ) -> None:
     """Compare maximum, average and AT_k on a table: an answer for every measure, a recommended model, a report."""
     with failing_in_one_sentence():
-        check_model(model)
-        options = {
-            "task": task.value if task else None, "by": group, "split by": split_by, "time": time, "without": drop,
-            "with": keep, "loss": loss, "tail": tail if tail != TAIL_SHARE else None, "seed": seed or None,
-        }  # fmt: skip
+        from atklearn.study.places import folder_name
+        from atklearn.study.reading import name_of
+        from atklearn.study.saving import check_model_path
+
+        if model is not None:
+            check_model_path(model)
         name = folder_name(
-            "compare", stem(data) if data else "deliveries", target, *map(option_in_name, options.items()),
-            "quick" if quick else None,
+            "compare", name_of(data) if data else "deliveries", target, task=task.value if task else None, by=group,
+            split_by=split_by, time=time, without=drop, including=keep, loss=loss,
+            tail=tail if tail != TAIL_SHARE else None, seed=seed or None, quick=quick,
         )  # fmt: skip
         result = run_compare(
             data, target, task=task.value if task else None, group=group, split_by=split_by, time=time,
@@ -363,40 +365,3 @@ def in_words(error: OSError) -> str:
         return "the disk is full; make room, and the same command goes on from here."
     said = (error.strerror or str(error)).lower()
     return words.get(type(error), f"{where} cannot be used, {said}; choose another.")
-
-
-def check_model(path: Path | None) -> None:
-    """Raise before anything is run if a model could not be saved."""
-    if path is None:
-        return
-    if path.suffix != ".skops":
-        raise ValueError(
-            f"--model is expected to end in .skops, the one format that is safe to load, got {str(path)!r}."
-        )
-    if not path.absolute().parent.is_dir():
-        raise ValueError(f"--model is expected to name a file in a folder that exists, got {str(path)!r}.")
-
-
-def stem(path: Path) -> str:
-    """Return the name of a file without its suffixes.
-
-    Examples
-    --------
-    >>> stem(Path("data/customers.csv.gz"))
-    'customers'
-    """
-    return path.name.removesuffix(".gz").rpartition(".")[0]
-
-
-def option_in_name(option: tuple[str, Any]) -> str | None:
-    """Return what an option adds to the name of a folder; None if it was not given.
-
-    Examples
-    --------
-    >>> option_in_name(("without", ["id", "name"])), option_in_name(("seed", None))
-    ('without-id-name', None)
-    """
-    name, value = option
-    if not value:
-        return None
-    return "-".join([name, *(value if isinstance(value, list) else [str(value)])])

@@ -5,8 +5,6 @@ All that it needs is imported when it runs, so that the package needs no more th
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, cached_property
@@ -30,7 +28,6 @@ __all__ = ["Comparison", "compare"]
 
 RESULTS, REPORT, FIGURES = "results.jsonl", "report.html", "figures"
 MANY_ROWS = 100_000
-_LONGEST_NAME = 120
 
 
 def compare(
@@ -245,21 +242,6 @@ def write_report(page: Page, folder: Path) -> Path:
     write_page(page, folder / REPORT)
     write_figures(page, folder / FIGURES)
     return folder / REPORT
-
-
-def folder_name(*parts: str | None) -> str:
-    """Return a name that any file system takes, from what tells one run from another.
-
-    Examples
-    --------
-    >>> folder_name("compare", "Kundenübersicht (2)", "gekündigt?", None, "seed 1")
-    'compare-Kundenübersicht-2-gekündigt-seed-1'
-    """
-    words = (re.sub(r"[^\w.]+", "-", unicodedata.normalize("NFC", part)).strip("-.") for part in parts if part)
-    name = "-".join(word for word in words if word)
-    while len(name.encode()) > _LONGEST_NAME:
-        name = name[:-1]
-    return name
 
 
 @contextmanager

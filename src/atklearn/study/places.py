@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
+import unicodedata
 from itertools import count
 from pathlib import Path
 from typing import Any
 
-__all__ = ["check_place", "find_place"]
+__all__ = ["check_place", "find_place", "folder_name"]
+
+_LONGEST_NAME = 120  # bytes
 
 # What options change in a configuration, in the words of the command line.
 _OPTIONS = {
@@ -84,6 +88,29 @@ def check_place(path: Path) -> None:
     foreign = _foreign(path)
     if foreign:
         raise ValueError(foreign)
+
+
+def folder_name(*parts: str | None, **options: Any) -> str:
+    """Return a name that any file system takes, from what tells one run from another.
+
+    Parameters
+    ----------
+    *parts : str or None
+    **options : str, number, list of str, bool or None
+        Those that were given are written behind the parts.
+
+    Examples
+    --------
+    >>> folder_name("compare", "Kundenübersicht (2)", "gekündigt?", without=["id", "name"], seed=1, quick=True)
+    'compare-Kundenübersicht-2-gekündigt-without-id-name-seed-1-quick'
+    """
+    words = [part for part in parts if part]
+    for name, value in options.items():
+        if value:
+            words += [name] if value is True else [name, *(value if isinstance(value, list) else [str(value)])]
+    plain = (re.sub(r"[^\w.]+", "-", unicodedata.normalize("NFC", word)).strip("-.") for word in words)
+    joined = "-".join(word for word in plain if word)
+    return joined.encode()[:_LONGEST_NAME].decode(errors="ignore")
 
 
 def _foreign(path: Path) -> str:

@@ -28,7 +28,7 @@ _SUFFIX = ".skops"
 
 
 def check_model_path(path: str | Path) -> Path:
-    """Return the path of a model if its suffix says that it is safe to load.
+    """Return the path of a model if its suffix says that it is safe to load, and its folder is there.
 
     Examples
     --------
@@ -40,6 +40,8 @@ def check_model_path(path: str | Path) -> Path:
     path = Path(path)
     if path.suffix.lower() != _SUFFIX:
         raise ValueError(f"A model is expected in a file that ends in {_SUFFIX}, got {str(path)!r}; name it so.")
+    if not path.absolute().parent.is_dir():
+        raise ValueError(f"A model is expected in a folder that exists, got {str(path)!r}; make the folder first.")
     return path
 
 
@@ -69,8 +71,6 @@ def save_model(pipeline: Pipeline, path: str | Path) -> None:
     if not isinstance(pipeline, Pipeline):
         raise ValueError(f"A Pipeline is expected, got {type(pipeline).__name__}; put make_features in front of it.")
     check_is_fitted(pipeline)
-    if not path.absolute().parent.is_dir():
-        raise ValueError(f"{path.parent} is expected to be a folder, and there is none; make it first.")
     content = skops.io.dumps(pipeline, compression=ZIP_DEFLATED)
     foreign = _foreign_types(content)
     if foreign:

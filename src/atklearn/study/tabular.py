@@ -175,7 +175,7 @@ def _table(raw: RawTable, roles: Roles, task: Task | None, fingerprint: str) -> 
     if roles.time is not None:
         order = as_order(frame[roles.time], raw.comma)
         left_out.append((int((there & np.isnan(order)).sum()), f"no time in {roles.time!r}"))
-        there &= ~np.isnan(order)
+        there = there & ~np.isnan(order)
         order = order[there]
     rows = np.flatnonzero(there)
     if rows.size < MIN_ROWS:
