@@ -225,6 +225,24 @@ def test_fits_on_a_phone(visit, name):
     )
 
 
+@pytest.mark.parametrize("width", [390, 700, 960, 1280, 1920])
+@pytest.mark.parametrize("name", ["tame", "compared"])
+def test_tables_begin_where_the_text_does_and_end_on_the_screen(visit, name, width):
+    opened = visit(name, viewport={"width": width, "height": 900})
+    edges = opened.do(
+        "[...document.querySelectorAll('section > .block, section > .explorer, section > figure')]"
+        ".map(block => block.getBoundingClientRect()).map(box => [box.left, box.right])"
+    )
+    left = opened.do("document.querySelector('main h2').getBoundingClientRect().left")
+    assert {round(begin - left) for begin, _ in edges} == {0}
+    assert max(end for _, end in edges) <= width
+    inside = opened.do(  # what is wider is scrolled
+        "[...document.querySelectorAll('.block .scroll')].every(box => box.scrollWidth <= box.clientWidth ||"
+        " getComputedStyle(box).overflowX === 'auto')"
+    )
+    assert inside
+
+
 def test_charts_follow_the_window(visit):
     opened = visit()
     opened.page.set_viewport_size({"width": 500, "height": 900})

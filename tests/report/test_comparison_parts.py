@@ -309,13 +309,13 @@ def test_a_hinge_has_its_boundary_beside_those_of_the_path(tmp_path):
     lines = compared(data, tmp_path / "hinge.jsonl", losses=("hinge", "log_loss"), weights=("plain",), repeats=1,
                      question=Question("error"))  # fmt: skip
     plane, model = of_kind(lines, "plane")[0], of_kind(lines, "model")[0]
+    assert model["loss"] == "hinge"
     drawn = [line.name for line in explorer_of(page_of(lines)).plane.lines]
     assert plane["loss"] == "log_loss"
-    if model["loss"] == "hinge":
-        assert drawn == ["average, k = n", "recommended: hinge"]
-        a, b, c = plane["recommended"]
-        labels = np.where(data.features.to_numpy() @ [a, b] + c > 0.0, "yes", "no")
-        assert (labels != data.target).mean() <= 0.1
+    assert drawn == ["average, k = n", "recommended: hinge"]
+    a, b, c = plane["recommended"]
+    labels = np.where(data.features.to_numpy() @ [a, b] + c > 0.0, "yes", "no")
+    assert (labels != data.target).mean() <= 0.1
 
 
 def test_a_number_shows_the_line_of_its_predictions(records):

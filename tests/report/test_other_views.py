@@ -79,6 +79,30 @@ def test_terminal_emphasis():
     assert "4†" in text
 
 
+@pytest.mark.parametrize("styled", [True, False])
+def test_terminal_names_no_style_that_is_not_there(styled):
+    """Letters in a file or a pipe cannot be bold: a mark stands behind the best, and the key says so."""
+    rows = [[Cell("x"), Cell("1", "best"), Cell("", "close"), Cell("3", "optimistic")]]
+    page = paper(Table("t", "T", list("abcd"), rows, "A note."))
+    text = printed(page, force_terminal=styled, color_system="standard" if styled else None)
+    assert ("Bold: the best." in text) == styled
+    assert ("1*" in text and "*: the best." in text) != styled
+    assert "not significantly different" not in text, "an empty cell shows nothing"
+    none = printed(paper(Table("t", "T", ["a"], [[Cell("x")]], "A note.")), force_terminal=styled)
+    assert "the best" not in none
+
+
+def test_terminal_cuts_no_number_off():
+    """Headers of several words may not crowd the last column out."""
+    columns = ["method", "balanced error %", "error %", "worst-class error %", "G-mean %", "ROC AUC %",
+               "average precision %", "log loss"]  # fmt: skip
+    rows = [[Cell("average, squared hinge, balanced"), *(Cell(f"{i}7.{i}8{i}") for i in range(1, 8))]] * 2
+    for width in (50, 64, 72, 80, 81, 90, 120):
+        text = printed(paper(Table("t", "T", columns, rows)), width)
+        assert max(map(len, text.splitlines())) <= width
+        assert all(text.count(f"{i}7.{i}8{i}") == 2 for i in range(1, 8))
+
+
 def test_plain_text_steers_no_display():
     assert plain("a\x1b[2J\u202eb\r\nc") == "a�[2J�b c"
 
