@@ -24,8 +24,11 @@ def small(task, **changes):
 
 def table(X, y, task="classification", groups=None):
     frame = X if isinstance(X, csr_array) else pd.DataFrame(X, columns=[f"x{i}" for i in range(X.shape[1])])
+    names = [] if isinstance(X, csr_array) else [[name, "number", ""] for name in frame.columns]
+    health = {"rows_read": len(y), "rows_used": len(y), "rows_left_out": [], "warnings": [],
+              "columns": [*names, ["y", "target", ""]] if names else []}  # fmt: skip
     return TabularData("made", frame, y, task, "y", groups, None if groups is None else "town",
-                       np.arange(1, len(y) + 1), "made here", [])  # fmt: skip
+                       np.arange(1, len(y) + 1), "made here", [], health=health)  # fmt: skip
 
 
 def made(n=200, n_classes=2, seed=0):

@@ -162,7 +162,7 @@ def test_the_hardest_rows_come_first(records, kind):
 
 def test_the_settings_are_those_of_the_run(records):
     found = said(records("toy"))
-    assert found["Splits"] == "3-fold cross-validation, twice; in each split 66.67 % of the rows to train"
+    assert found["Splits"] == "3-fold cross-validation, twice"
     assert found["Choice of loss, weights, k and C"] == (
         "within each training part, 4-fold cross-validation, by each measure for itself"
     )

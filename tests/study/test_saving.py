@@ -164,7 +164,7 @@ class TestRefusal:
             load_model(path)
         with pytest.raises(ValueError, match="check the path"):
             load_model(tmp_path / "absent.skops")
-        with pytest.raises(ValueError, match="make it first"):
+        with pytest.raises(ValueError, match="make the folder first"):
             save_model(model, tmp_path / "absent" / "model.skops")
         with pytest.raises(ValueError, match="A Pipeline is expected"):
             save_model(model[-1], path)

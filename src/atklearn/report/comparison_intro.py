@@ -42,15 +42,15 @@ def what_is_compared(found: Findings) -> list[Block]:
 
 def about_the_data(found: Findings) -> list[Block]:
     """Return what was read of the data, and what should be known about them: warnings first."""
-    health: Record | None = found.data.get("health")
-    blocks: list[Block] = []
-    if health is not None:
-        blocks += [sentence(warning) for warning in health["warnings"]]
-        blocks.append(_rows(health))
-    blocks.append(_target(found))
-    if health is not None:
-        blocks += _columns(health, found.data["d"])
-    return blocks
+    data = found.data
+    health: Record = data["health"]
+    return [
+        *(sentence(warning) for warning in health["warnings"]),
+        _rows(health),
+        *(f"{sentence(note)}." for note in data["notes"]),
+        _target(found),
+        *_columns(health, data["d"]),
+    ]
 
 
 def _rows(health: Record) -> str:

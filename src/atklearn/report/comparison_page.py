@@ -50,7 +50,6 @@ def _provenance(found: Findings) -> list[tuple[str, str]]:
         *([("Classes", ", ".join(classes))] if classes else []),
         *([("Rows compared on", f"{data['n_used']}, drawn at random")] if data["n_used"] < data["n"] else []),
         *([("Rows judged on", f"{len(data['truth'])} of them")] if len(data["truth"]) < data["n_used"] else []),
-        *(("Note", note) for note in data["notes"]),
         ("Splits", _splits(found)),
         ("Choice of loss, weights, k and C", f"within each training part, {_folds(found)}, by each measure for itself"),
         ("Grids", _sizes(found.outcome.all_rows)),

@@ -105,7 +105,7 @@ def units(measure: str) -> str:
     return " percentage points" if MEASURES[measure].percent else ""
 
 
-def listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str], word: str = "and") -> str:
     """Return names as a list in a sentence.
 
     Examples
@@ -113,7 +113,7 @@ def listed(names: Sequence[str]) -> str:
     >>> listed(["a"]), listed(["a", "b", "c"])
     ('a', 'a, b and c')
     """
-    return " and ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)
+    return f" {word} ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)
 
 
 def sentence(text: str) -> str:
