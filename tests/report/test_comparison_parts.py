@@ -306,8 +306,8 @@ def test_two_features_show_their_boundary(records):
 
 def test_a_hinge_has_its_boundary_beside_those_of_the_path(tmp_path):
     data = many_kinds()["toy"]
-    lines = compared(data, tmp_path / "hinge.jsonl", losses=("hinge", "log_loss"), weights=("plain",), repeats=1, random_state=1,
-                     question=Question("error"))  # fmt: skip
+    lines = compared(data, tmp_path / "hinge.jsonl", losses=("hinge", "log_loss"), weights=("plain",), repeats=1,
+                     random_state=1, question=Question("error"))  # fmt: skip
     plane, model = of_kind(lines, "plane")[0], of_kind(lines, "model")[0]
     assert model["loss"] == "hinge"
     drawn = [line.name for line in explorer_of(page_of(lines)).plane.lines]
