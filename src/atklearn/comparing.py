@@ -110,8 +110,8 @@ def compare(
     >>> result = compare(X, X[:, 0] > 0.0, quick=True, loss="log_loss", n_jobs=1, verbose=False)
     >>> sorted(set(result.verdicts["answer"]) - {"helps", "hurts", "same", "undecided"})
     []
-    >>> result.model.predict(X[:2]).shape
-    (2,)
+    >>> result.predict(X[:2])["prediction"].dtype
+    dtype('bool')
     """
     with _needing_the_extra():
         from joblib import cpu_count
@@ -210,10 +210,29 @@ class Comparison:
 
     @cached_property
     def model(self) -> Pipeline:
-        """The recommended model, fitted on all rows: from the columns of the table to the target."""
+        """The recommended model, fitted on all rows: from the columns of ``data.features`` to the target."""
         from atklearn.study.last_fit import fit_recommended
 
         return fit_recommended(self.data, self.finished.recommendation)
+
+    def predict(self, table: Any, **options: Any) -> pd.DataFrame:
+        """Predict new rows with the recommended model, read as the table was.
+
+        Parameters
+        ----------
+        table : DataFrame, dict of columns, 2-D array or path
+            With the columns that are features; others are ignored.
+        **options
+            ``ids``, ``threshold`` and others of :func:`atklearn.study.predicting.predict_table`.
+
+        Returns
+        -------
+        predictions : DataFrame
+            The column ``prediction``, and for classes their probabilities or scores.
+        """
+        from atklearn.study.predicting import predict_table
+
+        return predict_table(self.model, table, **options).table
 
     def save_model(self, path: str | Path) -> None:
         """Save the recommended model, as .skops; ``atklearn predict`` and ``load_model`` read it."""

@@ -185,6 +185,7 @@ def comparison_summary(found: Findings) -> dict[str, Any]:
     outcome, model = found.outcome, found.model
     return {
         "dataset": found.data["dataset"],
+        "data": {**found.data["health"], "notes": found.data["notes"]},
         "task": found.data["task"],
         "score": found.score,
         "margin": found.margin,

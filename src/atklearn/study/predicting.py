@@ -18,13 +18,14 @@ from atklearn.measures.answers import Answers
 from atklearn.measures.catalogue import MEASURES, evaluate_measures
 from atklearn.study.kinds import as_dates, as_numbers, as_text, read_column
 from atklearn.study.reading import RawTable, check_file, is_svmlight, read_raw, read_svmlight
+from atklearn.study.roles import as_raw_table
 
 __all__ = ["Predicted", "predict_table"]
 
 
 @dataclass(frozen=True)
 class Predicted:
-    """What a model says of the rows of a file, and how right it is.
+    """What a model says of the rows of a table, and how right it is.
 
     Attributes
     ----------
@@ -54,28 +55,28 @@ class Predicted:
 
 def predict_table(
     model: Pipeline,
-    path: str | Path,
+    table: Any,
     *,
     ids: Sequence[str] = (),
     threshold: float | None = None,
     target: str | None = None,
     encoding: str | None = None,
 ) -> Predicted:
-    r"""Predict the rows of a file, and score the predictions where the file has the target.
+    r"""Predict the rows of a table, and score the predictions where it has the target.
 
     Parameters
     ----------
     model : Pipeline
         As :func:`atklearn.study.saving.save_model` takes it.
-    path : str or Path
-        A file with the columns that the model was fitted on, in any format. Others are not needed, and ignored.
+    table : str, Path, DataFrame, dict or array of shape (n_rows, n_columns)
+        A file or a table in memory with the columns that the model was fitted on. Others are not needed, and ignored.
     ids : sequence of str, default=()
         Columns to carry through.
     threshold : float, default=None
         For two classes: from which probability of the second class on it is predicted, or from which decision value on
         if the model has no probabilities.
     target : str, default=None
-        The column that holds the truth. By default the one that the model was fitted to, if the file has it.
+        The column that holds the truth. By default the one that the model was fitted to, if the table has it.
     encoding : str, default=None
         As :func:`atklearn.study.tabular.read_table` takes it.
 
@@ -98,30 +99,34 @@ def predict_table(
     >>> predicted.table["prediction"].tolist(), float(predicted.scores["error"])
     (['many', 'few'], 0.5)
     """
-    path = check_file(path)
+    file = check_file(table) if isinstance(table, str | Path) else None
+    place = "The table" if file is None else str(file)
     first = model
     while isinstance(first, Pipeline):
         first = first[0]
     named = isinstance(first, ColumnTransformer)
-    if named == is_svmlight(path):
+    if named == (file is not None and is_svmlight(file)):
         expected = "named columns, in CSV, Excel, JSON lines or Parquet" if named else "numbered features, in SVMlight"
-        raise ValueError(f"{path} does not fit the model, which was fitted on {expected}; convert the file.")
+        raise ValueError(f"{place} does not fit the model, which was fitted on {expected}; convert it.")
     classes = np.asarray(model.classes_) if hasattr(model, "classes_") else None
     if named:
         wanted = target if target is not None else getattr(model, "target_name_", None)
         labels = [wanted] if wanted is not None and classes is not None and classes.dtype.kind == "U" else []
         kinds = _kinds(first)
         texts = [name for name, kind in kinds.items() if kind in ("texts", "long")]
-        raw = read_raw(path, [*texts, *ids, *labels], encoding)
-        _require(raw, [*ids, *([] if target is None else [target])], "are asked for", path)
-        _require(raw, list(kinds), "the model was fitted on", path)
-        X = _known_columns(first, kinds, raw, path)
+        if file is None:
+            raw = RawTable(as_raw_table(table, None)[0])
+        else:
+            raw = read_raw(file, [*texts, *ids, *labels], encoding)
+        _require(raw, [*ids, *([] if target is None else [target])], "are asked for", place)
+        _require(raw, list(kinds), "the model was fitted on", place)
+        X = _known_columns(first, kinds, raw)
         truth = raw.frame[wanted] if wanted in raw.frame.columns else None
         carried = {name: as_text(raw.frame[name]) for name in ids}
     else:
-        if ids or target is not None or encoding is not None:
-            raise ValueError(f"{path} has no named columns; give no id, no target and no encoding.")
-        X, numbers = read_svmlight(path, first.n_features_in_)
+        if file is None or ids or target is not None or encoding is not None:
+            raise ValueError(f"{place} has no named columns; give a file, no id, no target and no encoding.")
+        X, numbers = read_svmlight(file, first.n_features_in_)
         raw, carried, wanted = RawTable(pd.DataFrame()), {}, "target"
         # every row has a label, one and the same if it stands for nothing
         truth = pd.Series(numbers, name="target") if np.unique(numbers).size > 1 else None
@@ -129,16 +134,16 @@ def predict_table(
     said = {"prediction": answers.predictions, **_columns_of(answers)}
     twice = [name for name in carried if name in said]
     if twice:
-        raise ValueError(f"The column {twice[0]!r} has the name of one that is predicted; rename it in {path}.")
-    table = pd.DataFrame({**carried, **said})
+        raise ValueError(f"The column {twice[0]!r} has the name of one that is predicted; rename it.")
+    answered = pd.DataFrame({**carried, **said})
     if truth is None:
-        return Predicted(table)
-    values, known = _truth(truth, classes, raw.comma, path)
+        return Predicted(answered)
+    values, known = _truth(truth, classes, raw.comma)
     if not known.any():
-        return Predicted(table)
+        return Predicted(answered)
     found = evaluate_measures(replace(answers, y=values).about(known))
     scores = {name: float(value) for name, value in found.items() if np.isfinite(value)}
-    return Predicted(table, scores, int(known.sum()), wanted)
+    return Predicted(answered, scores, int(known.sum()), wanted)
 
 
 def _answers(model: Pipeline, X: Any, classes: npt.NDArray[Any] | None, threshold: float | None) -> Answers:
@@ -173,7 +178,7 @@ def _columns_of(answers: Answers) -> dict[str, Array]:
 
 
 def _truth(
-    column: pd.Series, classes: npt.NDArray[Any] | None, comma: bool, path: Path
+    column: pd.Series, classes: npt.NDArray[Any] | None, comma: bool
 ) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
     """Return the truth in the type of the predictions, and which rows have it."""
     if classes is not None and classes.dtype.kind == "U":
@@ -184,7 +189,7 @@ def _truth(
             labels = labels.replace(dict(zip(as_text(numbers), classes, strict=True)))
         return labels.fillna("").to_numpy(dtype=str), labels.notna().to_numpy()
     values, wrong = as_numbers(column, comma)
-    _refuse(column, wrong, "numbers", path)
+    _refuse(column, wrong, "numbers")
     known = values.notna().to_numpy()
     filled = values.fillna(0.0).to_numpy()
     return filled if classes is None else filled.astype(classes.dtype), known
@@ -196,13 +201,13 @@ def _kinds(fitted: ColumnTransformer) -> dict[str, str]:
     return kinds | {name: kind for kind, _, names in fitted.transformers if isinstance(names, list) for name in names}
 
 
-def _require(raw: RawTable, names: Sequence[str], why: str, path: Path) -> None:
+def _require(raw: RawTable, names: Sequence[str], why: str, place: str) -> None:
     missing = [repr(name) for name in names if name not in raw.frame.columns]
     if missing:
-        raise ValueError(f"{path} lacks columns that {why}, {', '.join(missing)}; add them.")
+        raise ValueError(f"{place} lacks columns that {why}, {', '.join(missing)}; add them.")
 
 
-def _known_columns(fitted: ColumnTransformer, kinds: dict[str, str], raw: RawTable, path: Path) -> pd.DataFrame:
+def _known_columns(fitted: ColumnTransformer, kinds: dict[str, str], raw: RawTable) -> pd.DataFrame:
     """Return the columns that the model was fitted on, each of the kind it had then."""
     parsed = fitted.named_transformers_["texts"].kind_to_columns_["datetime"] if "texts" in kinds.values() else []
     columns = {}
@@ -210,10 +215,10 @@ def _known_columns(fitted: ColumnTransformer, kinds: dict[str, str], raw: RawTab
         column = raw.frame[name]
         if kind in ("numbers", "commas"):
             columns[name], wrong = as_numbers(column, raw.comma or kind == "commas")
-            _refuse(column, wrong, "numbers", path)
+            _refuse(column, wrong, "numbers")
         elif kind == "dates":
             columns[name], wrong = as_dates(column)
-            _refuse(column, wrong, "dates", path)
+            _refuse(column, wrong, "dates")
         else:
             # text that was found to be dates may be dates already
             read = read_column(column) if name in parsed else None
@@ -221,11 +226,11 @@ def _known_columns(fitted: ColumnTransformer, kinds: dict[str, str], raw: RawTab
     return pd.DataFrame(columns, copy=False)
 
 
-def _refuse(column: pd.Series, wrong: pd.Series, expected: str, path: Path) -> None:
+def _refuse(column: pd.Series, wrong: pd.Series, expected: str) -> None:
     """Say which value is not what its column is expected to hold, if one is not."""
     if wrong.any():
         row = int(np.flatnonzero(wrong)[0])
         raise ValueError(
             f"The column {column.name!r} is expected to hold {expected}, and holds {str(column.iloc[row])!r} in row "
-            f"{row + 1} of {path}; correct it or leave it empty."
+            f"{row + 1}; correct it or leave it empty."
         )
