@@ -182,6 +182,9 @@ def test_weights_are_those_of_the_records(records, kind):
     classes = of_kind(lines, "data")[0].get("classes", [])
     several = len(classes) > 2
     assert shown.columns == ["feature", *(["class"] if several else []), "average", "AT_k"]
+    n_weights = model["n_features"] * len(model["weight_sums"])
+    assert len(shown.rows) == min(15, n_weights)
+    assert shown.title.endswith("all weights") == (len(shown.rows) == n_weights)
     for row in shown.rows:
         place = 1 + (classes.index(row[1].text) if several else 0)
         for cell, of in zip(row[-2:], (average, atk), strict=True):

@@ -172,7 +172,8 @@ def _weights(found: Findings) -> list[Block]:
             f"the features are scaled to their {unit}. A weight above zero speaks for "
             f"{'the class that is named' if len(classes) > 2 else classes[1]}."
         )
-    part = f"the {len(rows)} largest weights or changes" if len(rows) < found.model["n_features"] else "all weights"
+    n_weights = found.model["n_features"] * values.shape[2]
+    part = f"the {len(rows)} largest weights or changes" if len(rows) < n_weights else "all weights"
     return [
         Table(
             "weights",
