@@ -108,6 +108,14 @@ def test_a_model_with_foreign_types_is_refused(folder):
     assert not (folder / "said.csv").exists()
 
 
+def test_a_model_is_a_skops_file(folder):
+    rides(folder)
+    (folder / "rides.pkl").write_bytes(b"anything")
+    result = call("predict", "rides.pkl", "rides.csv")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "ends in .skops" in result.stderr
+
+
 def test_version_and_help():
     assert call("--version").stdout == f"{atklearn.__version__}\n"
     assert "with which k" in call("--help").stdout
@@ -128,11 +136,13 @@ def test_from_a_table_to_predictions(folder):
     assert "Recommended for balanced error: k = " in " ".join(result.stdout.split())
     assert "Köln" in result.stdout
     assert all(len(line) <= 80 for line in result.stdout.splitlines() if "/" not in line)
-    result = call("predict", "rides.skops", "rides.csv", "--out", "said.csv")
+    result = call("predict", "rides.skops", "rides.csv", "--id", "day", "--threshold", "0.5", "--out", "said.csv")
     assert result.exit_code == 0, result.output
     said = pd.read_csv(folder / "said.csv")
     assert (said["prediction"] == frame["rides"]).mean() > 0.75
-    shown = call("predict", "rides.skops", "rides.csv")
+    assert list(said) == ["day", "prediction", "probability_few", "probability_many"]
+    assert "On the 200 rows with a value of 'rides': error " in result.stderr
+    shown = call("predict", "rides.skops", "rides.csv", "--id", "day", "--threshold", "0.5")
     assert shown.stdout == (folder / "said.csv").read_text(encoding="utf-8")
 
 

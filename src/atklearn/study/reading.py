@@ -237,7 +237,7 @@ def _read_json_lines(path: Path, encoding: str, text: Collection[str]) -> Named:
 def _read_excel(path: Path) -> Named:
     with pd.ExcelFile(path, engine="calamine") as book:
         sheets = [str(name) for name in book.sheet_names]
-        cells = book.parse(0, header=None, keep_default_na=False, na_values=[""])
+        cells = pd.read_excel(book, sheet_name=0, header=None, keep_default_na=False, na_values=[""])
     if cells.empty:
         raise ValueError(f"the sheet {sheets[0]!r} is empty")
     names = ["" if pd.isna(value) else str(value) for value in cells.iloc[0]]

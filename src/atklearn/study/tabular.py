@@ -187,6 +187,8 @@ def _table(raw: RawTable, roles: Roles, task: Task | None, fingerprint: str) -> 
     if rows.size < len(frame):
         frame = frame.iloc[rows]
     others = [name for name in frame.columns if name not in (roles.target, *roles.drop)]
+    # rows without a target are counted above, once
+    read[roles.target] = replace(read[roles.target], values=labels.iloc[rows], n_infinite=0)
     read |= {name: read_column(frame[name], raw.comma) for name in others}
     candidates = {name: read[name] for name in others if name in roles.keep or not roles.of(name)}
     why = columns_to_leave_out(candidates, rows, str(frame.columns[0]), roles.keep)

@@ -1,0 +1,171 @@
+"""Predictions on new files: rows keep their names, columns their kinds, and the truth is used where it is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import dump_svmlight_file
+
+from atklearn.measures import balanced_error
+from atklearn.study.last_fit import fit_recommended
+from atklearn.study.outcome import Recommendation
+from atklearn.study.predicting import predict_table
+from atklearn.study.saving import load_model, save_model
+from atklearn.study.tabular import make_table, read_table
+
+
+def frame(n=80):
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal(n).round(3)
+    price = (5.0 + 2.0 * x + rng.standard_normal(n)).round(2)
+    y = np.where(x + rng.standard_normal(n) > 0.0, "yes", "no")
+    return pd.DataFrame({"x": x, "price": [f"{value}".replace(".", ",") for value in price], "y": y})
+
+
+def fitted(table, target="y", loss="log_loss", tmp_path=None, **options):
+    model = fit_recommended(
+        make_table(table, target, name="t", **options), Recommendation(loss, "plain", 1.0, 1.0, None, "")
+    )
+    if tmp_path is None:
+        return model
+    save_model(model, tmp_path / "model.skops")
+    return load_model(tmp_path / "model.skops")
+
+
+def csv(table, tmp_path):
+    table.to_csv(tmp_path / "new.csv", index=False)
+    return tmp_path / "new.csv"
+
+
+class TestScores:
+    def test_are_those_of_the_rows_with_a_target(self, tmp_path):
+        model = fitted(frame(), tmp_path=tmp_path)
+        new = frame()
+        new.loc[:9, "y"] = None
+        predicted = predict_table(model, csv(new, tmp_path))
+        known = predicted.table["prediction"][10:]
+        assert predicted.n_scored == 70
+        assert predicted.scores["balanced_error"] == pytest.approx(balanced_error(new["y"][10:], known))
+        assert {"error", "roc_auc", "log_loss"} < set(predicted.scores)
+        words = predicted.scores_in_words()
+        assert words.startswith("On the 70 rows with a value of 'y': error ")
+        assert f"balanced error {100 * predicted.scores['balanced_error']:.1f} %" in words
+
+    def test_need_the_target(self, tmp_path):
+        model = fitted(frame())
+        assert predict_table(model, csv(frame().drop(columns="y"), tmp_path)).scores == {}
+        assert predict_table(model, csv(frame().assign(y=None), tmp_path)).scores == {}
+        other = csv(frame().rename(columns={"y": "truth"}), tmp_path)
+        assert predict_table(model, other).scores == {}
+        named = predict_table(model, other, target="truth")
+        assert (named.target, named.n_scored) == ("truth", 80)
+        with pytest.raises(ValueError, match="are asked for, 'z'; add them"):
+            predict_table(model, other, target="z")
+
+    @pytest.mark.parametrize("labels", [[3, 7], [False, True], ["01", "02"], ["0.5", "1.0"]])
+    @pytest.mark.parametrize("suffix", ["csv", "parquet", "jsonl"])
+    def test_know_the_labels_whatever_their_type(self, tmp_path, labels, suffix):
+        table = frame()
+        table["y"] = np.array(labels)[(table["y"] == "yes").astype(int)]
+        model = fitted(table, task="classification")
+        path = tmp_path / f"new.{suffix}"
+        if suffix == "csv":
+            table.to_csv(path, index=False)
+        elif suffix == "parquet":
+            table.to_parquet(path)
+        else:
+            table.to_json(path, orient="records", lines=True)
+        predicted = predict_table(model, path)
+        truth = np.array(model.classes_)[(frame()["y"] == "yes").astype(int)]
+        assert predicted.scores["error"] == pytest.approx((predicted.table["prediction"] != truth).mean())
+        assert predicted.scores["error"] < 0.4
+
+    def test_of_numbers(self, tmp_path):
+        model = fitted(frame().drop(columns="y"), "price", loss="squared_error", tmp_path=tmp_path)
+        predicted = predict_table(model, csv(frame(), tmp_path))
+        truth = frame()["price"].str.replace(",", ".").astype(float)
+        assert predicted.scores["mae"] == pytest.approx((predicted.table["prediction"] - truth).abs().mean())
+        with pytest.raises(ValueError, match=r"'price' is expected to hold numbers, and holds 'much' in row 1"):
+            predict_table(model, csv(frame().assign(price="much"), tmp_path))
+
+    def test_of_a_sparse_file(self, tmp_path):
+        rng = np.random.default_rng(0)
+        X = rng.standard_normal((60, 4))
+        dump_svmlight_file(X, (X[:, 0] > 0).astype(int), str(tmp_path / "t.svm"))
+        dump_svmlight_file(X, np.zeros(60), str(tmp_path / "new.svm"))
+        model = fit_recommended(
+            read_table(tmp_path / "t.svm"), Recommendation("log_loss", "plain", 1.0, 100.0, None, "")
+        )
+        assert predict_table(model, tmp_path / "t.svm").scores["error"] < 0.2
+        assert predict_table(model, tmp_path / "new.svm").scores == {}, "one label for all stands for none"
+        with pytest.raises(ValueError, match="no named columns"):
+            predict_table(model, tmp_path / "t.svm", ids=["a"])
+
+
+class TestColumns:
+    def test_to_carry_through_stand_in_front_as_they_are(self, tmp_path):
+        new = frame().assign(nr=[f"{i:04d}" for i in range(80)], note="a, b")
+        table = predict_table(fitted(frame()), csv(new, tmp_path), ids=["note", "nr"]).table
+        assert list(table)[:3] == ["note", "nr", "prediction"]
+        assert table["nr"].tolist() == new["nr"].tolist()
+        with pytest.raises(ValueError, match="'prediction' has the name of one that is predicted"):
+            predict_table(fitted(frame()), csv(new.rename(columns={"nr": "prediction"}), tmp_path), ids=["prediction"])
+
+    def test_keep_the_way_they_were_read(self, tmp_path):
+        model = fitted(frame(), tmp_path=tmp_path)
+        expected = predict_table(model, csv(frame(), tmp_path)).table["probability_yes"]
+        typed = frame()
+        typed["price"] = typed["price"].str.replace(",", ".").astype(float)
+        assert_allclose(predict_table(model, csv(typed, tmp_path)).table["probability_yes"], expected)
+        typed.to_parquet(tmp_path / "new.parquet")
+        assert_allclose(predict_table(model, tmp_path / "new.parquet").table["probability_yes"], expected)
+
+    def test_with_a_decimal_comma_keep_it_where_new_rows_leave_it_open(self, tmp_path):
+        model = fitted(frame(), tmp_path=tmp_path)
+        one, other = (
+            predict_table(model, csv(pd.DataFrame({"x": [0.5], "price": [price]}), tmp_path)).table["probability_yes"][
+                0
+            ]
+            for price in ("4,125", 4.125)
+        )
+        assert one == pytest.approx(other)
+
+    def test_may_hold_infinite_numbers(self, tmp_path):
+        model = fitted(frame())
+        infinite, missing = (
+            predict_table(model, csv(frame().assign(x=value), tmp_path)).table["probability_yes"]
+            for value in (np.inf, None)
+        )
+        assert_array_equal(infinite, missing)
+
+
+class TestThreshold:
+    @pytest.mark.parametrize("loss", ["log_loss", "hinge"])
+    def test_is_where_the_second_class_begins(self, tmp_path, loss):
+        model = fitted(frame(), loss=loss)
+        path = csv(frame(), tmp_path)
+        column = "probability_yes" if loss == "log_loss" else "score"
+        for threshold in (0.3, 0.7):
+            predicted = predict_table(model, path, threshold=threshold)
+            expected = np.where(predicted.table[column] >= threshold, "yes", "no")
+            assert_array_equal(predicted.table["prediction"], expected)
+            assert predicted.scores["error"] == pytest.approx((expected != frame()["y"]).mean())
+
+    def test_is_for_two_classes(self, tmp_path):
+        path = csv(frame(), tmp_path)
+        with pytest.raises(ValueError, match=r"from 0 to 1, got 1\.5"):
+            predict_table(fitted(frame()), path, threshold=1.5)
+        with pytest.raises(ValueError, match="this one predicts numbers"):
+            predict_table(fitted(frame(), "x", loss="squared_error"), path, threshold=0.5)
+        with pytest.raises(ValueError, match="this one has 4 classes"):
+            predict_table(fitted(frame().assign(y=np.arange(80) % 4)), path, threshold=0.5)
+
+
+def test_a_model_is_in_a_file_that_says_so(tmp_path):
+    model = fitted(frame())
+    for act in (lambda path: save_model(model, path), load_model):
+        with pytest.raises(ValueError, match=r"ends in \.skops, got '.*model\.pkl'"):
+            act(tmp_path / "model.pkl")
+    assert list(tmp_path.iterdir()) == []
