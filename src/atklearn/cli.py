@@ -6,6 +6,7 @@ What a command needs is imported when it runs: help and mistakes in the argument
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor
@@ -162,9 +163,6 @@ def compare(
             return
         if result.finished.moved:
             complain(result.finished.moved)
-        if quiet:
-            for sentence in result.data.health["warnings"]:
-                complain(f"Note: {sentence}")
         show(result.page, result.folder, quiet)
 
 
@@ -307,6 +305,9 @@ def failing_in_one_sentence() -> Iterator[None]:
         yield
     except ValueError as error:
         complain(f"Error: {error}")
+        raise typer.Exit(FAILED) from error
+    except BrokenPipeError as error:  # whoever read the output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(FAILED) from error
     except OSError as error:
         complain(f"Error: {in_words(error)}")

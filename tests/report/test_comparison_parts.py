@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from io import StringIO
+
 import numpy as np
 import pytest
 from compared_pages import (
@@ -19,13 +21,16 @@ from compared_pages import (
 )
 from comparisons import table
 from pages import HOSTILE
+from rich.console import Console
 
 from atklearn.datasets import make_toy
 from atklearn.losses.labels import chosen_labels
 from atklearn.measures import MEASURES
 from atklearn.report.comparison_findings import Findings
 from atklearn.report.markdown import render_markdown
+from atklearn.report.notebook import render_fragment
 from atklearn.report.page import render_page
+from atklearn.report.terminal import print_headline
 from atklearn.report.wording import number
 from atklearn.study.outcome import Question
 
@@ -66,14 +71,15 @@ def with_health(records, **changes):
 
 def test_warnings_come_before_all_else(records):
     page = with_health(records("toy"))
-    texts = texts_of(page, "data")
-    assert texts[:3] == [
-        "The column <img src=x> tells the target",
-        "Few rows",
-        "Of 210 rows, 200 are used; left out are 7 (no target) and 3 (<b>twice</b>).",
-    ]
+    assert page.warnings == ["The column <img src=x> tells the target", "Few rows"]
+    assert texts_of(page, "data")[0] == "Of 210 rows, 200 are used; left out are 7 (no target) and 3 (<b>twice</b>)."
     assert [[cell.text for cell in row] for row in tables_of(page)["columns"].rows] == HEALTH["columns"]
     html = render_page(page)
+    assert html.index("Few rows") < html.index("What is compared")
+    console = Console(file=StringIO(), width=80)
+    print_headline(page, console)
+    for text in (console.file.getvalue(), render_fragment(page), render_markdown(page, "figures")):
+        assert "Few rows" in text
     assert "<img src=x>" not in html
     assert "&lt;b&gt;twice&lt;/b&gt;" in html
 

@@ -41,11 +41,10 @@ def what_is_compared(found: Findings) -> list[Block]:
 
 
 def about_the_data(found: Findings) -> list[Block]:
-    """Return what was read of the data, and what should be known about them: warnings first."""
+    """Return what was read of the data, and how."""
     data = found.data
     health: Record = data["health"]
     return [
-        *(sentence(warning) for warning in health["warnings"]),
         _rows(health),
         *(f"{sentence(note)}." for note in data["notes"]),
         _target(found),

@@ -14,7 +14,7 @@ from atklearn.report.comparison_intro import about_the_data, what_is_compared
 from atklearn.report.comparison_quality import how_good
 from atklearn.report.comparison_rows import all_methods, hardest_rows
 from atklearn.report.content import Page, Section
-from atklearn.report.wording import certified, times
+from atklearn.report.wording import certified, sentence, times
 from atklearn.study.evidence import Grid
 
 __all__ = ["comparison_page"]
@@ -39,7 +39,9 @@ def comparison_page(found: Findings) -> Page:
         Section("hard", "The hardest rows", hardest_rows(found)),
     ]
     title = f"Maximum, average and AT_k on {found.data['dataset']}"
-    return Page(title, verdict_in_words(found), headline(found), found.verdict.answer, sections, _provenance(found))
+    answer = verdict_in_words(found), headline(found), found.verdict.answer
+    warnings = [sentence(warning) for warning in found.data["health"]["warnings"]]
+    return Page(title, *answer, sections, _provenance(found), warnings)
 
 
 def _provenance(found: Findings) -> list[tuple[str, str]]:

@@ -251,6 +251,8 @@ class Page:
     sections : sequence of Section
     provenance : sequence of (str, str)
         How it was run: names and values, shown at the end.
+    warnings : sequence of str
+        What to look at before the answer is believed, shown beside it.
     """
 
     title: str
@@ -259,3 +261,4 @@ class Page:
     outcome: Literal["helps", "hurts", "same", "undecided", "summary"]
     sections: Sequence[Section]
     provenance: Sequence[tuple[str, str]] = field(default_factory=tuple)
+    warnings: Sequence[str] = ()

@@ -31,6 +31,7 @@ def render_markdown(page: Page, figures: str) -> str:
     text : str
     """
     parts = [f"# {escape(page.title)}", f"**{escape(page.verdict)}.** {escape(page.headline)}"]
+    parts += [f"**Look at this first.** {escape(warning)}" for warning in page.warnings]
     for section in page.sections:
         parts.append(f"## {escape(section.title)}")
         parts += [_block(block, figures) for block in section.blocks]

@@ -42,7 +42,7 @@ def print_page(page: Page, console: Console) -> None:
 
 
 def print_headline(page: Page, console: Console) -> None:
-    """Print the answer alone.
+    """Print the answer alone, and what to look at before it is believed.
 
     Parameters
     ----------
@@ -51,6 +51,8 @@ def print_headline(page: Page, console: Console) -> None:
     """
     verdict = Text(plain(page.verdict), style=COLOURS[page.outcome])
     console.print(Text.assemble(verdict, ". ", plain(page.headline)))
+    for warning in page.warnings:
+        console.print(Text.assemble(("Look at this first.", "bold"), " ", plain(warning)))
 
 
 def tell(sentence: str) -> None:
