@@ -124,6 +124,8 @@ def compare(
         from atklearn.study.places import check_place
         from atklearn.study.settings import Settings
         from atklearn.study.tabular import make_table, read_table
+    if split_by is not None and time is not None:
+        raise ValueError("One of --split-by and --time is expected, got both; choose what tells how new rows come.")
     roles: dict[str, Any] = {"task": task, "group": group, "split_by": split_by, "time": time, "drop": drop}
     roles["keep"] = keep
     if table is None:

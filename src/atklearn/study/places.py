@@ -116,8 +116,9 @@ def folder_name(*parts: str | None, **options: Any) -> str:
 def _foreign(path: Path) -> str:
     """Return a sentence if the folder of a results file holds anything but a run, else nothing."""
     folder = path.parent
-    if folder.exists() and not folder.is_dir():
-        return f"A folder is expected for the results, and {folder} is a file; choose another with --out."
+    there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    if not there.is_dir():
+        return f"A folder is expected for the results, and {there} is a file; choose another with --out."
     seen = [one for one in folder.iterdir() if not one.name.startswith(".")] if folder.exists() else []
     if seen and _header_in(path) is None and not _begun(path):
         return f"{folder} holds files that no run wrote, so nothing is written into it; choose another with --out."
