@@ -178,9 +178,7 @@ def test_another_measure_is_answered_from_the_same_fits(folder):
     """So is another margin; and asked again for the first, the first answer comes back."""
     first = json.loads(call("compare", "--out", "here", "--json", *QUICK).stdout)
     cells = [record for record in read_results(folder / "here" / "results.jsonl") if record["record"] == "cell"]
-    other = json.loads(
-        call("compare", "--out", "here", "--json", "--score", "r2", "--margin", "0.9", *QUICK).stdout
-    )
+    other = json.loads(call("compare", "--out", "here", "--json", "--score", "r2", "--margin", "0.9", *QUICK).stdout)
     assert (other["score"], other["margin"]) == ("r2", 0.9)
     assert {verdict["answer"] for verdict in other["verdicts"].values()} == {"same"}
     assert {name: verdict["atk"] for name, verdict in other["verdicts"].items()} == {

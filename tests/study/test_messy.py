@@ -98,4 +98,4 @@ def test_new_rows_need_no_columns_that_were_left_out(path, tmp_path):
     )
     assert predicted.table["Kunden-Nr"].tolist() == new["Kunden-Nr"].astype(str).tolist()
     assert (predicted.target, predicted.n_scored) == ("bleibt", 388)
-    assert predicted.scores["balanced_error"] < 0.3
+    assert predicted.scores["balanced_error"] < 0.35

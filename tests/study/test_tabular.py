@@ -284,6 +284,10 @@ class TestFeatures:
         names = [feature_names(make_features(data).fit(data.features)) for _ in range(2)]
         assert names[0] == names[1] == ["a_x", "a_z", "a_x_x", "a_x_z"]
 
+    def test_codes_are_names_not_numbers(self, write):
+        data = read_table(write(numbers(zip=np.where(np.arange(40) % 2, "01067", "20095"))), "y")
+        assert feature_names(make_features(data).fit(data.features)) == ["a", "b", "zip_01067", "zip_20095"]
+
     def test_numbers_keep_their_precision(self, write):
         value = 1e9 + np.arange(40) ** 2
         data = read_table(write(numbers(a=value)), "y")

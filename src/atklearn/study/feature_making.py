@@ -14,10 +14,11 @@ from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, OneHotEncoder, StandardScaler
-from skrub import StringEncoder, TableVectorizer
+from skrub import ApplyToCols, StringEncoder, TableVectorizer, ToCategorical
 
 from atklearn.losses.individual import Array, Task
 from atklearn.study.health import CATEGORIES
+from atklearn.study.kinds import written_dates
 
 __all__ = ["TabularData", "feature_names", "features_in_words", "make_features", "take_rows"]
 
@@ -110,8 +111,8 @@ class FeatureMaker(Pipeline):
         """Return where the components of each text are."""
         columns = self["columns"]
         blocks = [place for name, place in columns.output_indices_.items() if name.startswith("long")]
-        vectorizer = columns.named_transformers_.get("texts")
-        if vectorizer is not None:
+        if "texts" in columns.named_transformers_:
+            vectorizer = columns.named_transformers_["texts"]["columns"]
             outputs, first = list(vectorizer.get_feature_names_out()), columns.output_indices_["texts"].start
             for name in vectorizer.kind_to_columns_["high_cardinality"]:
                 start = first + outputs.index(vectorizer.input_to_outputs_[name][0])
@@ -149,21 +150,24 @@ def make_features(data: TabularData) -> Any:
     """
     if isinstance(data.features, csr_array):
         return MaxAbsScaler()
-    kinds: dict[str, list[str]] = {"numbers": [], "commas": [], "dates": [], "texts": []}
+    kinds: dict[str, list[str]] = {"numbers": [], "commas": [], "dates": [], "written": [], "texts": []}
     for name, dtype in data.features.dtypes.items():
         kind = "numbers" if dtype == np.float64 else "dates" if dtype.kind == "M" else "texts"
         # the name of a kind is how a saved model remembers to read new rows
         kinds["commas" if name in data.decimal_commas else kind].append(name)
-    long = _long_texts(data.features[kinds["texts"]]) if kinds["texts"] else []
-    kinds["texts"] = [name for name in kinds["texts"] if name not in long]
-    # numbers go past the vectorizer, which would round them to float32
+    found = _kinds_of_text(data.features[kinds["texts"]]) if kinds["texts"] else {}
+    kinds["written"] = [name for name, kind in found.items() if kind == "written"]
+    kinds["texts"] = [name for name, kind in found.items() if kind == "texts"]
     makers = {
-        "numbers": "passthrough",
+        "numbers": "passthrough",  # past the vectorizer, which would round them to float32
         "commas": "passthrough",
         "dates": _vectorizer(),
-        "texts": _vectorizer(StringEncoder(random_state=0)),
+        "written": _vectorizer(),
+        # as categories, since the vectorizer would make a number of '01234'
+        "texts": Pipeline([("categories", ApplyToCols(ToCategorical())), ("columns", _vectorizer())]),
     }
     columns: list[Any] = [(kind, makers[kind], names) for kind, names in kinds.items() if names]
+    long = [name for name, kind in found.items() if kind == "long"]
     columns += [(f"long{index}", StringEncoder(random_state=0), name) for index, name in enumerate(long)]
     return FeatureMaker(
         [
@@ -182,20 +186,24 @@ def features_in_words(data: TabularData) -> str:
     return "categories, dates, text and missing values to numbers, then standardised"
 
 
-def _vectorizer(high_cardinality: Any = "drop") -> TableVectorizer:
+def _vectorizer() -> TableVectorizer:
     return TableVectorizer(
-        high_cardinality=high_cardinality,
         # without drop="if_binary", which warns of values that are new
         low_cardinality=OneHotEncoder(handle_unknown="ignore", sparse_output=False, dtype="float32"),
+        high_cardinality=StringEncoder(random_state=0),
         cardinality_threshold=CATEGORIES,
         drop_null_fraction=None,  # a column may be empty in one fold and not in another
     )
 
 
-def _long_texts(texts: pd.DataFrame) -> list[str]:
-    """Return the columns whose n-grams would make a vectorizer large: it saves five copies of them."""
-    probe = _vectorizer().fit(texts.head(1000))
-    return [name for name in probe.kind_to_columns_["high_cardinality"] if texts[name].nunique() >= LONG]
+def _kinds_of_text(texts: pd.DataFrame) -> dict[str, str]:
+    """Return which columns are dates in disguise, and which are so long that a vectorizer had five copies of them."""
+    kinds = {}
+    for name in texts.columns:
+        distinct = texts[name].nunique()
+        written = distinct > 0 and written_dates(texts[name].dropna().head(1000)) is not None
+        kinds[str(name)] = "written" if written else "long" if distinct >= LONG else "texts"
+    return kinds
 
 
 def feature_names(transformer: Any) -> list[str]:

@@ -113,7 +113,7 @@ def predict_table(
         wanted = target if target is not None else getattr(model, "target_name_", None)
         labels = [wanted] if wanted is not None and classes is not None and classes.dtype.kind == "U" else []
         kinds = _kinds(first)
-        texts = [name for name, kind in kinds.items() if kind in ("texts", "long")]
+        texts = [name for name, kind in kinds.items() if kind in ("written", "texts", "long")]
         if file is None:
             raw = RawTable(as_raw_table(table, None)[0])
         else:
@@ -209,7 +209,7 @@ def _require(raw: RawTable, names: Sequence[str], why: str, place: str) -> None:
 
 def _known_columns(fitted: ColumnTransformer, kinds: dict[str, str], raw: RawTable) -> pd.DataFrame:
     """Return the columns that the model was fitted on, each of the kind it had then."""
-    parsed = fitted.named_transformers_["texts"].kind_to_columns_["datetime"] if "texts" in kinds.values() else []
+    parsed = fitted.named_transformers_["written"].kind_to_columns_["datetime"] if "written" in kinds.values() else []
     columns = {}
     for name, kind in kinds.items():
         column = raw.frame[name]

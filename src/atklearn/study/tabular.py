@@ -180,8 +180,9 @@ def _table(raw: RawTable, roles: Roles, task: Task | None, fingerprint: str) -> 
         order = order[there]
     rows = np.flatnonzero(there)
     if rows.size < MIN_ROWS:
+        known = "a target" if roles.time is None else "a target and a time"
         raise ValueError(
-            f"The table {roles.name!r} has {rows.size} rows with a target, and at least {MIN_ROWS} are expected; "
+            f"The table {roles.name!r} has {rows.size} rows with {known}, and at least {MIN_ROWS} are expected; "
             "add rows."
         )
     values, task, warnings = learnable_target(labels.iloc[rows], roles.target, task)
