@@ -74,7 +74,7 @@ def malformed(folder):
         (malformed, ["rides.parquet", "--target", "rides"], "rides.parquet"),
         (rides, ["rides.csv", "--target", "rides", "--model", "no/such/model.skops"], "a folder that exists"),
         (rides, ["rides.csv", "--target", "rides", "--model", "model.pkl"], ".skops"),
-        (rides, ["rides.csv", "--target", "rides", "--split-by", "town", "--time", "number"], "one of"),
+        (rides, ["rides.csv", "--target", "rides", "--split-by", "town", "--time", "number"], "got both"),
         (rides, ["rides.csv", "--target", "rides", "--time", "number", "--repeats", "2"], "one way to split"),
         (rides, ["rides.csv", "--target", "rides", "--score", "rmse"], "rmse"),
         (rides, ["rides.csv", "--target", "rides", "--score", "worst_group_error"], "without --group"),
