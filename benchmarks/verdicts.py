@@ -42,7 +42,7 @@ from atklearn.study.results import read_results
 from atklearn.study.running import recorded_misses
 from atklearn.study.settings import Settings
 from atklearn.study.split_grids import SplitGrids
-from atklearn.study.tabular import TabularData
+from atklearn.tables.tabular import TabularData
 
 N_FRESH = 20_000
 LEAST_OF_CLASS = 30

@@ -13,7 +13,7 @@ from atklearn.study.evidence import Choice, Grid
 from atklearn.study.outcome import Question
 from atklearn.study.results import read_results
 from atklearn.study.settings import Settings
-from atklearn.study.tabular import TabularData
+from atklearn.tables.tabular import TabularData
 
 SMALL = {"repeats": 1, "n_folds": 3, "n_inner_folds": 3, "last_repeats": 2, "n_ks": 3, "n_Cs": 2}
 

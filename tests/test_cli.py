@@ -14,9 +14,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import skops.io
+from made_tables import mixed_table
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
-from tables import mixed_table
 from typer.testing import CliRunner
 
 import atklearn

@@ -11,7 +11,7 @@ import nbformat
 import numpy as np
 import pandas as pd
 import pytest
-from tables import mixed_table
+from made_tables import mixed_table
 from typer.testing import CliRunner
 
 from atklearn import compare

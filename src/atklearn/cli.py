@@ -139,8 +139,8 @@ def compare(
     """Compare maximum, average and AT_k on a table: an answer for every measure, a recommended model, a report."""
     with failing_in_one_sentence():
         from atklearn.study.places import folder_name
-        from atklearn.study.reading import name_of
         from atklearn.study.saving import check_model_path
+        from atklearn.tables.reading import name_of
 
         if model is not None:
             check_model_path(model)
@@ -184,8 +184,8 @@ def predict(
     """Predict the rows of a table with a saved model, and score it where the truth is there."""
     with failing_in_one_sentence():
         from atklearn.study.files import write_whole
-        from atklearn.study.predicting import predict_table
         from atklearn.study.saving import load_model
+        from atklearn.tables.predicting import predict_table
 
         predicted = predict_table(
             load_model(model), data, ids=ids or (), threshold=threshold, target=target, encoding=encoding

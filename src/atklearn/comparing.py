@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from atklearn.report.comparison_findings import Findings
     from atklearn.report.content import Page
     from atklearn.study.comparison import Finished
-    from atklearn.study.tabular import TabularData
+    from atklearn.tables.tabular import TabularData
 
 __all__ = ["Comparison", "compare"]
 
@@ -119,11 +119,11 @@ def compare(
         from atklearn.report.progress import progress
         from atklearn.report.terminal import tell
         from atklearn.study.comparison import run_comparison
-        from atklearn.study.demonstration import DEMONSTRATED_SCORE, demonstration_table
         from atklearn.study.outcome import Question
         from atklearn.study.places import check_place
         from atklearn.study.settings import Settings
-        from atklearn.study.tabular import make_table, read_table
+        from atklearn.tables.demonstration import DEMONSTRATED_SCORE, demonstration_table
+        from atklearn.tables.tabular import make_table, read_table
     if split_by is not None and time is not None:
         raise ValueError("One of --split-by and --time is expected, got both; choose what tells how new rows come.")
     roles: dict[str, Any] = {"task": task, "group": group, "split_by": split_by, "time": time, "drop": drop}
@@ -225,14 +225,14 @@ class Comparison:
         table : DataFrame, dict of columns, 2-D array or path
             With the columns that are features; others are ignored.
         **options
-            ``ids``, ``threshold`` and others of :func:`atklearn.study.predicting.predict_table`.
+            ``ids``, ``threshold`` and others of :func:`atklearn.tables.predicting.predict_table`.
 
         Returns
         -------
         predictions : DataFrame
             The column ``prediction``, and for classes their probabilities or scores.
         """
-        from atklearn.study.predicting import predict_table
+        from atklearn.tables.predicting import predict_table
 
         return predict_table(self.model, table, **options).table
 

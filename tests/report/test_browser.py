@@ -16,7 +16,7 @@ from atklearn.study.comparison import run_comparison
 from atklearn.study.outcome import Question
 from atklearn.study.results import read_results
 from atklearn.study.settings import Settings
-from atklearn.study.tabular import read_table
+from atklearn.tables.tabular import read_table
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: pip install playwright")
 

@@ -8,14 +8,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from comparisons import made, made_numbers, parts_of, run, small, table
+from made_tables import mixed_table
 from scipy.sparse import csr_array
 from sklearn.model_selection import KFold, StratifiedKFold
-from tables import mixed_table
 
 from atklearn import ATkClassifier, ATkRegressor
 from atklearn.measures.catalogue import names_of_measures
 from atklearn.study.comparison import run_comparison
-from atklearn.study.demonstration import demonstration_table
 from atklearn.study.evidence import choose, collect_grids
 from atklearn.study.last_fit import fit_recommended
 from atklearn.study.outcome import Outcome, Question
@@ -23,7 +22,8 @@ from atklearn.study.recalibration import map_kind
 from atklearn.study.results import read_results
 from atklearn.study.settings import Settings
 from atklearn.study.split_grids import SplitGrids, split_of
-from atklearn.study.tabular import read_table, take_rows
+from atklearn.tables.demonstration import demonstration_table
+from atklearn.tables.tabular import read_table, take_rows
 
 
 def of_kind(records, kind):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from comparisons import made_numbers, run, small, table
-from tables import mixed_table
+from made_tables import mixed_table
 
-from atklearn.study.column_sources import feature_sources
-from atklearn.study.tabular import feature_names, make_features, read_table
+from atklearn.tables.column_sources import feature_sources
+from atklearn.tables.tabular import feature_names, make_features, read_table
 
 
 def records_of(records, kind):

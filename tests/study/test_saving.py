@@ -6,20 +6,20 @@ import numpy as np
 import pandas as pd
 import pytest
 import skops.io
+from made_tables import mixed_table
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.datasets import dump_svmlight_file
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
-from tables import mixed_table
 
 from atklearn import ATkClassifier, ATkClassifierCV, ATkRegressor, Huber
 from atklearn.study.last_fit import fit_recommended
 from atklearn.study.outcome import Recommendation
-from atklearn.study.predicting import predict_table
 from atklearn.study.saving import load_model, save_model
-from atklearn.study.tabular import make_features, read_table
+from atklearn.tables.predicting import predict_table
+from atklearn.tables.tabular import make_features, read_table
 
 
 def fitted(data, estimator):

@@ -1,1 +1,1 @@
-"""Tables in, results file out: reading, features, running, the comparison, the paper."""
+"""A table in, a results file out: running, the comparison, the paper."""

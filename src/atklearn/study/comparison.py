@@ -14,8 +14,8 @@ from atklearn.study.results import ResultsFile, read_results
 from atklearn.study.running import Task, run_experiment
 from atklearn.study.settings import Settings
 from atklearn.study.split_grids import SplitGrids, split_of
-from atklearn.study.tabular import TabularData
 from atklearn.study.yardstick import Yardstick
+from atklearn.tables.tabular import TabularData
 
 __all__ = ["Finished", "run_comparison"]
 

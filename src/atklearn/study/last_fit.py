@@ -16,14 +16,14 @@ from sklearn.preprocessing import StandardScaler
 from atklearn.estimators.linear import ATkClassifier, ATkRegressor
 from atklearn.losses.individual import Array
 from atklearn.measures import Answers
-from atklearn.study.column_sources import feature_sources
 from atklearn.study.methods import CLASS_WEIGHTS
 from atklearn.study.outcome import Outcome, Recommendation
 from atklearn.study.planes import plane_records
 from atklearn.study.recalibration import Map, apply_map
 from atklearn.study.results import Record, certificate, relative_gaps, short
 from atklearn.study.running import Task, recorded_misses
-from atklearn.study.tabular import TabularData, feature_names, make_features, take_rows
+from atklearn.tables.column_sources import feature_sources
+from atklearn.tables.tabular import TabularData, feature_names, make_features, take_rows
 
 __all__ = ["LastFit", "MappedScaler", "fit_recommended"]
 

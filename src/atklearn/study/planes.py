@@ -13,7 +13,7 @@ from atklearn.selection.paths import atk_path
 from atklearn.study.methods import CLASS_WEIGHTS
 from atklearn.study.outcome import Outcome
 from atklearn.study.results import Record, certificate, relative_gaps, short
-from atklearn.study.tabular import TabularData, feature_names
+from atklearn.tables.tabular import TabularData, feature_names
 
 __all__ = ["plane_records"]
 

@@ -20,7 +20,7 @@ from atklearn.study.files import write_whole
 from atklearn.study.last_fit import fit_recommended
 from atklearn.study.methods import COMPARED_LOSSES
 from atklearn.study.outcome import Recommendation
-from atklearn.study.tabular import TabularData, make_features
+from atklearn.tables.tabular import TabularData, make_features
 
 __all__ = ["check_model_path", "load_model", "save_model"]
 
@@ -51,7 +51,7 @@ def save_model(pipeline: Pipeline, path: str | Path) -> None:
     Parameters
     ----------
     pipeline : Pipeline
-        Its first step is made by :func:`atklearn.study.tabular.make_features`, its last one predicts.
+        Its first step is made by :func:`atklearn.tables.tabular.make_features`, its last one predicts.
     path : str or Path
         With the suffix .skops.
 

@@ -25,7 +25,7 @@ from atklearn.study.results import Record, cell_record, relative_gaps, short
 from atklearn.study.running import Task
 from atklearn.study.settings import Settings
 from atklearn.study.splitting import Splitting
-from atklearn.study.tabular import TabularData, features_in_words, make_features, take_rows
+from atklearn.tables.tabular import TabularData, features_in_words, make_features, take_rows
 
 __all__ = ["SplitGrids", "TableSplit", "split_of"]
 

@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from made_tables import mixed_table
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import dump_svmlight_file
-from tables import mixed_table
 
-from atklearn.study.tabular import make_table, read_table
+from atklearn.tables.tabular import make_table, read_table
 
 FILES = [
     "t.csv", "t.tsv", "t.csv.gz", "t.tsv.gz", "t.parquet", "t.pq", "t.xlsx", "t.jsonl", "t.ndjson", "t.jsonl.gz",

@@ -11,9 +11,9 @@ from sklearn.datasets import dump_svmlight_file
 from atklearn.measures import balanced_error
 from atklearn.study.last_fit import fit_recommended
 from atklearn.study.outcome import Recommendation
-from atklearn.study.predicting import predict_table
 from atklearn.study.saving import load_model, save_model
-from atklearn.study.tabular import make_table, read_table
+from atklearn.tables.predicting import predict_table
+from atklearn.tables.tabular import make_table, read_table
 
 
 def frame(n=80):

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from made_tables import messy_table
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from tables import messy_table
 
 from atklearn.study.last_fit import fit_recommended
 from atklearn.study.outcome import Recommendation
-from atklearn.study.predicting import predict_table
 from atklearn.study.saving import load_model, save_model
-from atklearn.study.tabular import feature_names, make_features, read_table
+from atklearn.tables.predicting import predict_table
+from atklearn.tables.tabular import feature_names, make_features, read_table
 
 LEAK = "gekündigt am"
 

@@ -17,8 +17,8 @@ from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, OneHotEncod
 from skrub import ApplyToCols, StringEncoder, TableVectorizer, ToCategorical
 
 from atklearn.losses.individual import Array, Task
-from atklearn.study.health import CATEGORIES
-from atklearn.study.kinds import written_dates
+from atklearn.tables.health import CATEGORIES
+from atklearn.tables.kinds import written_dates
 
 __all__ = ["TabularData", "feature_names", "features_in_words", "make_features", "take_rows"]
 

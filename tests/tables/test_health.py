@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from atklearn.study.tabular import make_table
+from atklearn.tables.tabular import make_table
 
 N = 60
 RNG = np.random.default_rng(0)

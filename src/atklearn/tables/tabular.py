@@ -13,13 +13,13 @@ import numpy.typing as npt
 import pandas as pd
 
 from atklearn.losses.individual import Task
-from atklearn.study.feature_making import TabularData, feature_names, features_in_words, make_features, take_rows
-from atklearn.study.health import columns_to_leave_out, kind_in_words, reading_in_words
-from atklearn.study.kinds import ReadColumn, read_column
-from atklearn.study.leaks import find_leaks
-from atklearn.study.reading import RawTable, check_file, is_svmlight, name_of, read_raw, read_svmlight
-from atklearn.study.roles import Roles, as_order, as_raw_table, check_task
-from atklearn.study.targets import labels_of, learnable_target
+from atklearn.tables.feature_making import TabularData, feature_names, features_in_words, make_features, take_rows
+from atklearn.tables.health import columns_to_leave_out, kind_in_words, reading_in_words
+from atklearn.tables.kinds import ReadColumn, read_column
+from atklearn.tables.leaks import find_leaks
+from atklearn.tables.reading import RawTable, check_file, is_svmlight, name_of, read_raw, read_svmlight
+from atklearn.tables.roles import Roles, as_order, as_raw_table, check_task
+from atklearn.tables.targets import labels_of, learnable_target
 
 __all__ = [
     "TabularData",

@@ -15,7 +15,7 @@ def feature_sources(transformer: Any) -> list[str]:
     Parameters
     ----------
     transformer : Pipeline or MaxAbsScaler
-        From :func:`atklearn.study.tabular.make_features`, fitted.
+        From :func:`atklearn.tables.tabular.make_features`, fitted.
 
     Returns
     -------
@@ -25,7 +25,7 @@ def feature_sources(transformer: Any) -> list[str]:
     --------
     >>> import numpy as np
     >>> import pandas as pd
-    >>> from atklearn.study.tabular import TabularData, make_features
+    >>> from atklearn.tables.tabular import TabularData, make_features
     >>> features = pd.DataFrame({"rain": [0.5, np.nan, 0.1], "town": ["Ulm", "Bonn", None]}).astype({"town": "string"})
     >>> data = TabularData("bikes", features, np.arange(3.0), "regression", "rides", None, None, np.arange(3), "")
     >>> feature_sources(make_features(data).fit(features))

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from atklearn.losses.individual import Array, Task
-from atklearn.study.kinds import ReadColumn
+from atklearn.tables.kinds import ReadColumn
 
 __all__ = ["labels_of", "learnable_target"]
 

@@ -17,7 +17,7 @@ import pandas as pd
 import pyarrow as pa
 from skrub import ToDatetime
 
-from atklearn.study.disguise import NO_NUMBER, parse_numbers
+from atklearn.tables.disguise import NO_NUMBER, parse_numbers
 
 __all__ = ["Kind", "ReadColumn", "as_dates", "as_numbers", "as_text", "read_column", "written_dates"]
 

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from atklearn.losses.individual import Array
-from atklearn.study.kinds import read_column, written_dates
+from atklearn.tables.kinds import read_column, written_dates
 
 __all__ = ["Roles", "as_order", "as_raw_table", "check_task"]
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from atklearn.study.kinds import ReadColumn, written_dates
+from atklearn.tables.kinds import ReadColumn, written_dates
 
 __all__ = ["CATEGORIES", "columns_to_leave_out", "kind_in_words", "reading_in_words"]
 

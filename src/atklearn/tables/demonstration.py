@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from atklearn.datasets import make_deliveries
-from atklearn.study.tabular import TabularData, make_table
+from atklearn.tables.tabular import TabularData, make_table
 
 __all__ = ["DEMONSTRATED_SCORE", "demonstration_table"]
 

@@ -12,13 +12,13 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from made_tables import mixed_table
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import dump_svmlight_file
 from sklearn.pipeline import make_pipeline
-from tables import mixed_table
 
 from atklearn import ATkClassifier
-from atklearn.study.tabular import feature_names, make_features, read_table
+from atklearn.tables.tabular import feature_names, make_features, read_table
 
 
 @pytest.fixture
@@ -118,7 +118,7 @@ class TestTarget:
     )
     @pytest.mark.parametrize("suffix", ["csv", "parquet"])
     def test_tells_the_task(self, write, monkeypatch, values, task, kind, suffix):
-        monkeypatch.setattr("atklearn.study.targets.MIN_CLASS_ROWS", 2)
+        monkeypatch.setattr("atklearn.tables.targets.MIN_CLASS_ROWS", 2)
         data = read_table(write(numbers(y=values), f"table.{suffix}"), "y")
         assert (data.task, data.target.dtype.kind) == (task, kind)
         assert_array_equal(data.target, values)

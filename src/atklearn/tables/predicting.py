@@ -16,9 +16,9 @@ from sklearn.pipeline import Pipeline
 from atklearn.losses.individual import Array
 from atklearn.measures.answers import Answers
 from atklearn.measures.catalogue import MEASURES, evaluate_measures
-from atklearn.study.kinds import as_dates, as_numbers, as_text, read_column
-from atklearn.study.reading import RawTable, check_file, is_svmlight, read_raw, read_svmlight
-from atklearn.study.roles import as_raw_table
+from atklearn.tables.kinds import as_dates, as_numbers, as_text, read_column
+from atklearn.tables.reading import RawTable, check_file, is_svmlight, read_raw, read_svmlight
+from atklearn.tables.roles import as_raw_table
 
 __all__ = ["Predicted", "predict_table"]
 
@@ -78,7 +78,7 @@ def predict_table(
     target : str, default=None
         The column that holds the truth. By default the one that the model was fitted to, if the table has it.
     encoding : str, default=None
-        As :func:`atklearn.study.tabular.read_table` takes it.
+        As :func:`atklearn.tables.tabular.read_table` takes it.
 
     Returns
     -------
@@ -88,7 +88,7 @@ def predict_table(
     --------
     >>> import tempfile
     >>> from atklearn.estimators.linear import ATkClassifier
-    >>> from atklearn.study.tabular import make_features, read_table
+    >>> from atklearn.tables.tabular import make_features, read_table
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     old, new = Path(folder) / "old.csv", Path(folder) / "new.csv"
     ...     _ = old.write_text("rain,rides\n" + "0.5,few\n0.1,many\n" * 20, encoding="utf-8")
