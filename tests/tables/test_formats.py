@@ -155,7 +155,7 @@ def test_the_first_sheet_is_read_and_others_are_noted(tmp_path):
 
 
 def test_sparse_files_may_be_compressed(tmp_path):
-    X, y = np.eye(40)[:, :7] + 1.0, np.arange(40) % 2
+    X, y = np.eye(40)[:, :7], np.arange(40) % 2
     dump_svmlight_file(X, y, str(tmp_path / "t.svm"))
     (tmp_path / "t.svm.gz").write_bytes(gzip.compress((tmp_path / "t.svm").read_bytes()))
     plain, zipped = read_table(tmp_path / "t.svm"), read_table(tmp_path / "t.svm.gz")

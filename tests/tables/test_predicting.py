@@ -90,9 +90,11 @@ class TestScores:
         with pytest.raises(ValueError, match=r"'price' is expected to hold numbers, and holds 'much' in row 1"):
             predict_table(model, csv(frame().assign(price="much"), tmp_path))
 
-    def test_of_a_sparse_file(self, tmp_path):
+    @pytest.mark.parametrize("share", [1.0, 0.3])
+    def test_of_an_svmlight_file(self, tmp_path, share):
         rng = np.random.default_rng(0)
-        X = rng.standard_normal((60, 4))
+        X = rng.standard_normal((60, 4)) * (rng.uniform(size=(60, 4)) < share)
+        X[:, 0] += np.where(X[:, 0] > 0.0, 1.0, 0.0)
         dump_svmlight_file(X, (X[:, 0] > 0).astype(int), str(tmp_path / "t.svm"))
         dump_svmlight_file(X, np.zeros(60), str(tmp_path / "new.svm"))
         model = fit_recommended(
@@ -100,8 +102,20 @@ class TestScores:
         )
         assert predict_table(model, tmp_path / "t.svm").scores["error"] < 0.2
         assert predict_table(model, tmp_path / "new.svm").scores == {}, "one label for all stands for none"
+        dump_svmlight_file(X[:, :2], np.zeros(60), str(tmp_path / "zero.svm"))
+        padded = np.column_stack([X[:, :2], np.zeros((60, 2))])
+        dump_svmlight_file(padded, np.zeros(60), str(tmp_path / "padded.svm"))
+        assert predict_table(model, tmp_path / "zero.svm").table.equals(
+            predict_table(model, tmp_path / "padded.svm").table
+        )
         with pytest.raises(ValueError, match="no named columns"):
             predict_table(model, tmp_path / "t.svm", ids=["a"])
+
+    def test_of_a_file_that_does_not_fit(self, tmp_path):
+        X = np.random.default_rng(0).standard_normal((60, 2))
+        dump_svmlight_file(X, X[:, 0] > 0.0, str(tmp_path / "t.svm"))
+        with pytest.raises(ValueError, match="fitted on named columns"):
+            predict_table(fitted(frame()), tmp_path / "t.svm")
 
 
 class TestColumns:

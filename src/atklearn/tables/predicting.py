@@ -17,7 +17,14 @@ from atklearn.losses.individual import Array
 from atklearn.measures.answers import Answers
 from atklearn.measures.catalogue import MEASURES, evaluate_measures
 from atklearn.tables.kinds import as_dates, as_numbers, as_text, read_column
-from atklearn.tables.reading import RawTable, check_file, is_svmlight, read_raw, read_svmlight
+from atklearn.tables.reading import (
+    RawTable,
+    check_file,
+    is_svmlight,
+    numbered_frame,
+    read_raw,
+    read_svmlight,
+)
 from atklearn.tables.roles import as_raw_table
 
 __all__ = ["Predicted", "predict_table"]
@@ -99,51 +106,110 @@ def predict_table(
     >>> predicted.table["prediction"].tolist(), float(predicted.scores["error"])
     (['many', 'few'], 0.5)
     """
-    file = check_file(table) if isinstance(table, str | Path) else None
-    place = "The table" if file is None else str(file)
+    source = _Source(check_file(table) if isinstance(table, str | Path) else table, tuple(ids), target, encoding)
     first = model
     while isinstance(first, Pipeline):
         first = first[0]
-    named = isinstance(first, ColumnTransformer)
-    if named == (file is not None and is_svmlight(file)):
-        expected = "named columns, in CSV, Excel, JSON lines or Parquet" if named else "numbered features, in SVMlight"
-        raise ValueError(f"{place} does not fit the model, which was fitted on {expected}; convert it.")
     classes = np.asarray(model.classes_) if hasattr(model, "classes_") else None
-    if named:
-        wanted = target if target is not None else getattr(model, "target_name_", None)
-        labels = [wanted] if wanted is not None and classes is not None and classes.dtype.kind == "U" else []
-        kinds = _kinds(first)
-        texts = [name for name, kind in kinds.items() if kind in ("written", "texts", "long")]
-        if file is None:
-            raw = RawTable(as_raw_table(table, None)[0])
-        else:
-            raw = read_raw(file, [*texts, *ids, *labels], encoding)
-        _require(raw, [*ids, *([] if target is None else [target])], "are asked for", place)
-        _require(raw, list(kinds), "the model was fitted on", place)
-        X = _known_columns(first, kinds, raw)
-        truth = raw.frame[wanted] if wanted in raw.frame.columns else None
-        carried = {name: as_text(raw.frame[name]) for name in ids}
+    if isinstance(first, ColumnTransformer):
+        fitted_to = getattr(model, "target_name_", None)
+        taken = _take_named(first, source, fitted_to, text=classes is not None and classes.dtype.kind == "U")
     else:
-        if file is None or ids or target is not None or encoding is not None:
-            raise ValueError(f"{place} has no named columns; give a file, no id, no target and no encoding.")
-        X, numbers = read_svmlight(file, first.n_features_in_)
-        raw, carried, wanted = RawTable(pd.DataFrame()), {}, "target"
-        # every row has a label, one and the same if it stands for nothing
-        truth = pd.Series(numbers, name="target") if np.unique(numbers).size > 1 else None
-    answers = _answers(model, X, classes, threshold)
+        taken = _take_numbered(first, source)
+    answers = _answers(model, taken.X, classes, threshold)
     said = {"prediction": answers.predictions, **_columns_of(answers)}
-    twice = [name for name in carried if name in said]
+    twice = [name for name in taken.carried if name in said]
     if twice:
         raise ValueError(f"The column {twice[0]!r} has the name of one that is predicted; rename it.")
-    answered = pd.DataFrame({**carried, **said})
-    if truth is None:
+    answered = pd.DataFrame({**taken.carried, **said})
+    if taken.truth is None:
         return Predicted(answered)
-    values, known = _truth(truth, classes, raw.comma)
+    values, known = _truth(taken.truth, classes, taken.comma)
     if not known.any():
         return Predicted(answered)
     found = evaluate_measures(replace(answers, y=values).about(known))
     scores = {name: float(value) for name, value in found.items() if np.isfinite(value)}
-    return Predicted(answered, scores, int(known.sum()), wanted)
+    return Predicted(answered, scores, int(known.sum()), str(taken.truth.name))
+
+
+@dataclass(frozen=True)
+class _Source:
+    """A table to predict, and what is asked of it."""
+
+    table: Any
+    ids: tuple[str, ...]
+    target: str | None
+    encoding: str | None
+
+    @property
+    def is_numbered(self) -> bool:
+        """Whether it is an SVMlight file."""
+        return isinstance(self.table, Path) and is_svmlight(self.table)
+
+    @property
+    def place(self) -> str:
+        """What to call it at the beginning of a sentence."""
+        return str(self.table) if isinstance(self.table, Path) else "The table"
+
+    def refuse_names(self) -> None:
+        """Raise if columns are asked for by name."""
+        if self.ids or self.target is not None or self.encoding is not None:
+            raise ValueError(f"{self.place} has no named columns; give no id, no target and no encoding.")
+
+
+@dataclass(frozen=True)
+class _Taken:
+    """Rows as a model takes them, the truth about them if it is there, and the columns to carry through."""
+
+    X: Any
+    truth: pd.Series | None
+    carried: dict[str, pd.Series] = field(default_factory=dict)
+    comma: bool = False
+
+
+def _take_named(fitted: ColumnTransformer, source: _Source, fitted_to: str | None, text: bool) -> _Taken:
+    """Return the rows of a table with the columns that a model was fitted on; labels may have to stay text."""
+    kinds = _kinds(fitted)
+    if source.is_numbered:
+        if not all(name.isdecimal() for name in kinds):
+            raise ValueError(
+                f"{source.place} does not fit the model, which was fitted on named columns, in CSV, Excel, JSON lines "
+                "or Parquet; convert it."
+            )
+        source.refuse_names()
+        X, labels = read_svmlight(source.table)
+        # what does not occur in a file is zero, and no column
+        frame = numbered_frame(X, labels).reindex(columns=list(kinds), fill_value=0.0)
+        return _Taken(_known_columns(fitted, kinds, RawTable(frame)), _told_by(labels))
+    wanted = source.target if source.target is not None else fitted_to
+    if isinstance(source.table, Path):
+        texts = [name for name, kind in kinds.items() if kind in ("written", "texts", "long")]
+        as_they_are = [*texts, *source.ids, *([wanted] if wanted is not None and text else [])]
+        raw = read_raw(source.table, as_they_are, source.encoding)
+    else:
+        raw = RawTable(as_raw_table(source.table, None)[0])
+    asked = [*source.ids, *([] if source.target is None else [source.target])]
+    _require(raw, asked, "are asked for", source.place)
+    _require(raw, list(kinds), "the model was fitted on", source.place)
+    truth = raw.frame[wanted] if wanted in raw.frame.columns else None
+    carried = {name: as_text(raw.frame[name]) for name in source.ids}
+    return _Taken(_known_columns(fitted, kinds, raw), truth, carried, raw.comma)
+
+
+def _take_numbered(fitted: Any, source: _Source) -> _Taken:
+    """Return the rows of a sparse matrix for a model that was fitted on one."""
+    if not source.is_numbered:
+        raise ValueError(
+            f"{source.place} does not fit the model, which was fitted on numbered features, in SVMlight; convert it."
+        )
+    source.refuse_names()
+    X, labels = read_svmlight(source.table, fitted.n_features_in_)
+    return _Taken(X, _told_by(labels))
+
+
+def _told_by(labels: Array) -> pd.Series | None:
+    """Return the labels of an SVMlight file: every row has one, the same in all rows if it stands for nothing."""
+    return pd.Series(labels, name="target") if np.unique(labels).size > 1 else None
 
 
 def _answers(model: Pipeline, X: Any, classes: npt.NDArray[Any] | None, threshold: float | None) -> Answers:

@@ -26,7 +26,16 @@ from sklearn.datasets import load_svmlight_file
 
 from atklearn.losses.individual import Array
 
-__all__ = ["RawTable", "check_file", "is_svmlight", "name_of", "read_raw", "read_svmlight"]
+__all__ = [
+    "RawTable",
+    "check_file",
+    "is_sparse",
+    "is_svmlight",
+    "name_of",
+    "numbered_frame",
+    "read_raw",
+    "read_svmlight",
+]
 
 _CSV = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 _EXCEL = (".xlsx", ".xls")
@@ -34,6 +43,8 @@ _JSON = (".jsonl", ".jsonl.gz", ".ndjson", ".ndjson.gz")
 _PARQUET = (".parquet", ".pq")
 _SVMLIGHT = (".svm", ".svmlight", ".libsvm", ".svm.gz", ".svmlight.gz", ".libsvm.gz")
 _SUFFIXES = _CSV + _EXCEL + _JSON + _PARQUET + _SVMLIGHT
+_DENSE = 0.5  # of the entries of a matrix are there
+_MOST_NUMBERS = 100_000_000
 _HEAD = 1 << 20  # characters that hold any header
 _FALLBACK = "cp1252"
 
@@ -295,3 +306,21 @@ def read_svmlight(path: Path, n_features: int | None = None) -> tuple[csr_array,
         raise ValueError(f"{path} has {X.nnz} entries, and fewer than 2^31 are expected; leave rows out.")
     # the loader counts in 64 bits, the estimators in 32
     return csr_array((X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), shape=X.shape), y
+
+
+def is_sparse(X: csr_array) -> bool:
+    """Return whether a matrix has mostly zeros, or is too large to be written out."""
+    size = X.shape[0] * X.shape[1]
+    return bool(X.nnz < _DENSE * size or size > _MOST_NUMBERS)
+
+
+def numbered_frame(X: csr_array, y: Array) -> pd.DataFrame:
+    """Return an SVMlight file that is not sparse as the table it was: columns named by their numbers, and the target.
+
+    Examples
+    --------
+    >>> numbered_frame(csr_array([[0.0, 1.5]]), np.ones(1)).to_dict("list")
+    {'0': [0.0], '1': [1.5], 'target': [1.0]}
+    """
+    frame = pd.DataFrame(X.toarray(), columns=[str(j) for j in range(X.shape[1])])
+    return frame.assign(target=y)

@@ -11,13 +11,23 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from scipy.sparse import csr_array
 
-from atklearn.losses.individual import Task
+from atklearn.losses.individual import Array, Task
 from atklearn.tables.feature_making import TabularData, feature_names, features_in_words, make_features, take_rows
 from atklearn.tables.health import columns_to_leave_out, kind_in_words, reading_in_words
 from atklearn.tables.kinds import ReadColumn, read_column
 from atklearn.tables.leaks import find_leaks
-from atklearn.tables.reading import RawTable, check_file, is_svmlight, name_of, read_raw, read_svmlight
+from atklearn.tables.reading import (
+    RawTable,
+    check_file,
+    is_sparse,
+    is_svmlight,
+    name_of,
+    numbered_frame,
+    read_raw,
+    read_svmlight,
+)
 from atklearn.tables.roles import Roles, as_order, as_raw_table, check_task
 from atklearn.tables.targets import labels_of, learnable_target
 
@@ -96,8 +106,12 @@ def read_table(
             raise ValueError(
                 f"{path} has a target of its own and no named columns; give no target, no other column and no encoding."
             )
-        return _sparse_table(path, task, fingerprint)
-    raw = read_raw(path, encoding=encoding)
+        matrix, labels = read_svmlight(path)
+        if is_sparse(matrix):
+            return _sparse_table(path, matrix, labels, task, fingerprint)
+        raw, target = RawTable(numbered_frame(matrix, labels)), "target"
+    else:
+        raw = read_raw(path, encoding=encoding)
     roles = Roles(name_of(path), target, group, split_by, time, tuple(drop), tuple(keep)).checked(
         list(raw.frame.columns)
     )
@@ -257,9 +271,8 @@ def _leaks_in_words(leaks: dict[str, float], target: str, task: Task) -> list[st
     ]
 
 
-def _sparse_table(path: Path, task: Task | None, fingerprint: str) -> TabularData:
+def _sparse_table(path: Path, features: csr_array, numbers: Array, task: Task | None, fingerprint: str) -> TabularData:
     """Return the table of an SVMlight file."""
-    features, numbers = read_svmlight(path)
     there = np.isfinite(numbers)
     rows = np.flatnonzero(there)
     if rows.size < MIN_ROWS:
