@@ -126,7 +126,7 @@ def compare(
         int | None, typer.Option(min=1, help="Of ten folds; more extend a run.", show_default="5, 2 or 1, by rows")
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="A first look: one repeat, coarse grids, 50,000 rows.")
+        bool, typer.Option("--quick", help="A first look: one repeat, coarse grids, 20,000 rows.")
     ] = False,
     seed: Annotated[int, typer.Option(min=0, help="Of the random splits.")] = 0,
     model: Annotated[Path | None, typer.Option(help="Save the recommended model here, as .skops.")] = None,

@@ -86,7 +86,7 @@ def compare(
     repeats : int, default=None
         Of the ten folds; 5, 2 or 1 by default, the fewer the more rows there are.
     quick : bool, default=False
-        A first look: one repeat, coarse grids, at most 50,000 rows.
+        A first look: one repeat, coarse grids, at most 20,000 rows.
     random_state : int, default=0
         Of the splits.
     n_jobs : int, default=None

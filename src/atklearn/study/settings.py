@@ -14,10 +14,10 @@ __all__ = ["Settings"]
 # The rows up to which the folds are repeated so many times: the fewer there are, the wider the intervals.
 _REPEATS = ((2_000, 5), (20_000, 2))
 _QUICK = {
-    "repeats": 1, "n_ks": 3, "n_Cs": 6, "n_inner_folds": 3, "last_repeats": 1, "max_rows": 50_000,
+    "repeats": 1, "n_ks": 3, "n_Cs": 6, "n_inner_folds": 3, "last_repeats": 1, "max_rows": 20_000,
     "boosting_rounds": 40,
     "left_out": "a quick look: without --quick there are more repeats (below 20,000 rows), finer grids of k and C, "
-    "five folds to choose by, and no limit of 50,000 rows",
+    "five folds to choose by, and no limit of 20,000 rows",
 }  # fmt: skip
 
 
