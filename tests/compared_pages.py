@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from functools import lru_cache
+
 import numpy as np
 from comparisons import made, run, table
 from scipy.sparse import csr_array
@@ -27,11 +30,22 @@ def compared(data, path, *, question=None, **changes):
 
 
 def page_of(records):
-    return comparison_page(Findings(records))
+    return _page(json.dumps(records))
 
 
 def summary_of(records):
-    return comparison_summary(Findings(records))
+    return comparison_summary(_findings(json.dumps(records)))
+
+
+@lru_cache(maxsize=8)
+def _findings(lines):
+    """Weigh what records say, once for tests that ask for the same."""
+    return Findings(json.loads(lines))
+
+
+@lru_cache(maxsize=8)
+def _page(lines):
+    return comparison_page(_findings(lines))
 
 
 def of_kind(records, kind):

@@ -27,6 +27,7 @@ from atklearn.datasets import make_toy
 from atklearn.losses.labels import chosen_labels
 from atklearn.measures import MEASURES
 from atklearn.report.comparison_findings import Findings
+from atklearn.report.comparison_page import comparison_page
 from atklearn.report.markdown import render_markdown
 from atklearn.report.notebook import render_fragment
 from atklearn.report.page import render_page
@@ -225,7 +226,8 @@ def test_confusions_are_of_a_hundred_rows(records, kind):
 
 def test_many_classes_say_what_they_are_taken_for(records, monkeypatch):
     monkeypatch.setattr("atklearn.report.comparison_quality._MOST_CLASSES", 2)
-    found, tables = Findings(records("three")), tables_of(page_of(records("three")))
+    found = Findings(records("three"))
+    tables = tables_of(comparison_page(found))
     assert "confusion-average" not in tables
     rows = tables["confusion"].rows
     error = found.outcome.rows.measure("balanced_error", found.contrast.choices["average"])
