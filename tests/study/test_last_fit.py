@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from comparisons import made_numbers, run, small, table
 from made_tables import mixed_table
 
 from atklearn.tables.column_sources import feature_sources
-from atklearn.tables.tabular import feature_names, make_features, read_table
+from atklearn.tables.tabular import feature_names, make_features, make_table, read_table
 
 
 def records_of(records, kind):
@@ -32,6 +33,20 @@ def test_every_feature_comes_from_a_column(mixed):
     assert {name for name, source in zip(names, sources, strict=True) if source == "town"} == {
         "town_Bonn", "town_Köln", "town_Ulm", "town_nan",
     }  # fmt: skip
+
+
+def test_categories_of_several_columns_are_told_apart():
+    n = np.arange(120)
+    frame = pd.DataFrame({
+        "b": np.array(["x", "y", "z"])[n % 3], "a": np.array(["p", "q"])[n % 2], "x": n % 7, "y": n % 5 > 1,
+        "long": [f"word {i % 60} more" for i in n], "day": pd.date_range("2020-01-01", periods=120).strftime("%d/%m/%Y"),
+    })  # fmt: skip
+    data = make_table(frame, "y", name="made")
+    transformer = make_features(data).fit(data.features)
+    names, sources = feature_names(transformer), feature_sources(transformer)
+    assert len(names) == transformer.transform(data.features).shape[1]
+    assert all(name.startswith(source) for name, source in zip(names, sources, strict=True))
+    assert {*sources} == {"b", "a", "x", "long", "day"}
 
 
 def test_hard_rows_have_the_columns_that_weigh_most(mixed, tmp_path):

@@ -45,6 +45,9 @@ def feature_sources(transformer: Any) -> list[str]:
 
 def _of_one(maker: Any, columns: list[str], n_made: int) -> list[str]:
     """Return the sources of what one maker makes: it says so, or makes one feature of each column, or has one."""
+    if isinstance(maker, Pipeline):
+        maker = maker[-1]
     if hasattr(maker, "input_to_outputs_"):
-        return [str(column) for column, made in maker.input_to_outputs_.items() for _ in made]
+        source = {name: str(column) for column, made in maker.input_to_outputs_.items() for name in made}
+        return [source[name] for name in maker.get_feature_names_out()]
     return columns if len(columns) == n_made else columns * n_made
