@@ -11,7 +11,7 @@ import nbformat
 import numpy as np
 import pandas as pd
 import pytest
-from made_tables import mixed_table
+from made_tables import messy_table, mixed_table
 from typer.testing import CliRunner
 
 from atklearn import compare
@@ -144,3 +144,13 @@ def test_without_the_extra_it_says_what_to_install():
     assert done.returncode == 1
     last = done.stderr.strip().splitlines()[-1]
     assert last == "ModuleNotFoundError: compare needs pandas, which comes with: pip install 'atklearn[cli]'"
+
+
+def test_a_messy_table_goes_through_from_end_to_end():
+    frame = messy_table(300)[0]
+    result = compare(frame, "bleibt", **FEW)
+    assert any("a possible leak" in warning for warning in result.page.warnings)
+    assert {"left out", "number", "date", "text", "category"} <= {use for _, use, _ in result.data.health["columns"]}
+    shown = result.findings.hard_rows[0]["values"]
+    assert set(shown) <= set(result.data.features.columns)
+    assert len(result.predict(frame.head(5))) == 5

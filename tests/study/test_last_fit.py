@@ -39,7 +39,8 @@ def test_categories_of_several_columns_are_told_apart():
     n = np.arange(120)
     frame = pd.DataFrame({
         "b": np.array(["x", "y", "z"])[n % 3], "a": np.array(["p", "q"])[n % 2], "x": n % 7, "y": n % 5 > 1,
-        "long": [f"word {i % 60} more" for i in n], "day": pd.date_range("2020-01-01", periods=120).strftime("%d/%m/%Y"),
+        "long": [f"word {i % 60} more" for i in n],
+        "day": pd.date_range("2020-01-01", periods=120).strftime("%d/%m/%Y"),
     })  # fmt: skip
     data = make_table(frame, "y", name="made")
     transformer = make_features(data).fit(data.features)
