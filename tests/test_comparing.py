@@ -106,6 +106,20 @@ def test_bad_input_is_one_sentence():
         assert "\n" not in str(error.value)
 
 
+def test_another_encoding_is_another_run_and_it_says_where(tmp_path, capsys):
+    rides(60).to_csv(tmp_path / "rides.csv", index=False)
+    runs = [
+        compare(tmp_path / "rides.csv", "rides", encoding=encoding, out=tmp_path / "run", **FEW)
+        for encoding in (None, "latin-1")
+    ]
+    assert [result.folder.name for result in runs] == ["run", "run-2"]
+    assert "Köln" in set(runs[0].data.features["town"])
+    assert "Köln" not in set(runs[1].data.features["town"])
+    assert "holds another run (with other data), so this one is in" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="about a file of text"):
+        compare(rides(60), "rides", encoding="latin-1", **FEW)
+
+
 SCRIPT = """
 print("begun")
 import numpy as np

@@ -146,7 +146,7 @@ def compare(
             check_model_path(model)
         name = folder_name(
             "compare", name_of(data) if data else "deliveries", target, task=task.value if task else None, by=group,
-            split_by=split_by, time=time, without=drop, including=keep, loss=loss,
+            split_by=split_by, time=time, without=drop, including=keep, encoding=encoding, loss=loss,
             tail=tail if tail != TAIL_SHARE else None, seed=seed or None, quick=quick,
         )  # fmt: skip
         result = run_compare(
@@ -161,8 +161,6 @@ def compare(
         if as_json:
             print_json({**result.summary, "report": str(report)})
             return
-        if result.finished.moved:
-            complain(result.finished.moved)
         show(result.page, result.folder, quiet)
 
 

@@ -126,8 +126,11 @@ def compare(
         from atklearn.tables.tabular import make_table, read_table
     if split_by is not None and time is not None:
         raise ValueError("One of --split-by and --time is expected, got both; choose what tells how new rows come.")
-    roles: dict[str, Any] = {"task": task, "group": group, "split_by": split_by, "time": time, "drop": drop}
-    roles["keep"] = keep
+    roles: dict[str, Any] = {
+        "task": task, "group": group, "split_by": split_by, "time": time, "drop": drop, "keep": keep,
+    }  # fmt: skip
+    if encoding is not None and not isinstance(table, str | Path):
+        raise ValueError("--encoding is about a file of text, but none is named; leave it out.")
     if table is None:
         if target is not None or any(roles.values()):
             raise ValueError("--target, --task, --group, --drop and the like are about a table, but none is named.")
@@ -159,6 +162,8 @@ def compare(
             data, settings, question, path, n_jobs=n_jobs or cpu_count(), fresh=fresh, on_start=on_start,
             on_task=on_task,
         )  # fmt: skip
+    if finished.moved and out is not None:
+        tell(finished.moved)
     return Comparison(data, finished)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -89,6 +90,28 @@ def test_what_cannot_be_split_is_said_before_anything_is_run(tmp_path):
     with pytest.raises(ValueError, match="enough to train, to choose and to test"):
         run(data, tmp_path / "results.jsonl")
     assert not (tmp_path / "results.jsonl").exists() or (tmp_path / "results.jsonl").read_bytes().count(b"\n") <= 1
+
+
+def test_clusters_are_drawn_once_for_what_is_asked_often(monkeypatch):
+    """Thousands of them take seconds; every loss and kind of class weights asks for the same folds."""
+    drawn = []
+    honest = Splitting._draw
+    monkeypatch.setattr(Splitting, "_draw", lambda *asked: drawn.append(asked[2:]) or honest(*asked))
+    splitting = Splitting(classes_of(100, 2, 0), True, np.arange(100) % 20)
+    rows = np.arange(80)
+    folds = [splitting.folds(rows, splitting.n_folds(rows, 4)) for _ in range(3)]
+    assert len(drawn) == 1
+    other = pickle.loads(pickle.dumps(splitting)).folds(rows, 4)
+    assert len(drawn) == 2, "they are not sent to other processes"
+    for found in (*folds[1:], other):
+        assert all(
+            np.array_equal(a, b)
+            for one, two in zip(found, folds[0], strict=True)
+            for a, b in zip(one, two, strict=True)
+        )
+    splitting.folds(rows[1:], 4)
+    splitting.folds(rows, 4, repeat=1)
+    assert len(drawn) == 4
 
 
 @pytest.mark.parametrize("task", ["classification", "regression"])

@@ -82,10 +82,10 @@ class SplitGrids:
         clusters = None if data.split_by is None else np.unique(data.split_by, return_inverse=True)[1]
         self.splitting = Splitting(self.y, self.classification, clusters, data.time, settings.random_state)
         self.n_folds = self.splitting.n_folds(self.used, settings.n_folds)
+        self.judged = self._draw(self.splitting.tested(self.used, self.n_folds), _MOST_JUDGED)
         if data.split_by is not None or data.time is not None:  # what cannot be split is said before anything is run
             for train, _ in self.splitting.folds(self.used, self.n_folds):
                 self.splitting.n_folds(self.used[train], settings.n_inner_folds)
-        self.judged = self._draw(self.splitting.tested(self.used, self.n_folds), _MOST_JUDGED)
         self.place_judged = np.full(self.y.size, -1)
         self.place_judged[self.judged] = np.arange(self.judged.size)
         self._at_hand: tuple[int | None, TableSplit] | None = None

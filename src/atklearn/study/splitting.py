@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -20,6 +20,7 @@ Rows = npt.NDArray[np.intp]
 _EARLY = 0.5  # the part of the rows, by time, that trains only
 _DRAWS = 20  # of folds of whole clusters, until every training part has every class
 _BETWEEN_REPEATS = 1000
+_KEPT = 4  # folds of whole clusters, which take seconds where there are thousands: those of a repeat and of its splits
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,10 @@ class Splitting:
     clusters: npt.NDArray[np.intp] | None = None
     time: npt.NDArray[Any] | None = None
     seed: int = 0
+    _kept: dict[tuple[int, int, int], list[Split] | None] = field(default_factory=dict, init=False, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_kept": {}}
 
     def n_folds(self, rows: Rows, wanted: int) -> int:
         """Return into how many folds the rows can be split: those wanted, or fewer if these are too many."""
@@ -88,11 +93,21 @@ class Splitting:
         if self.clusters is None:
             kind = StratifiedKFold if self.classification else KFold
             return list(kind(n_folds, shuffle=True, random_state=seed).split(rows, y))
+        key = hash(rows.tobytes()), n_folds, seed
+        kept = self._kept.pop(key) if key in self._kept else self._draw(rows, n_folds, seed)
+        while len(self._kept) >= _KEPT:
+            self._kept.pop(next(iter(self._kept)))
+        self._kept[key] = kept
+        return kept
+
+    def _draw(self, rows: Rows, n_folds: int, seed: int) -> list[Split] | None:
+        """Return folds of whole clusters, drawn until they can be used, or None."""
+        assert self.clusters is not None
         grouped = StratifiedGroupKFold if self.classification else GroupKFold
         for draw in range(_DRAWS):
             folds = grouped(n_folds, shuffle=True, random_state=seed + draw)
-            found = list(folds.split(rows, y, self.clusters[rows]))
-            if self._usable(y, found):
+            found = list(folds.split(rows, self.y[rows], self.clusters[rows]))
+            if self._usable(self.y[rows], found):
                 return found
         return None
 

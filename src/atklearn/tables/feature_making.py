@@ -44,7 +44,7 @@ class TabularData:
     rows : ndarray of int of shape (n_rows,)
         The numbers of the rows in the file, from one, not counting its header.
     fingerprint : str
-        The SHA-256 of the file or of the frame, in hexadecimal.
+        The SHA-256 of the file and of the encoding that was named, or of the frame, in hexadecimal.
     notes : list of str
         What a reader of results should know about how the table was read as a whole.
     split_by : ndarray of str of shape (n_rows,) or None

@@ -100,7 +100,9 @@ def read_table(
     path = check_file(path)
     check_task(task)
     with path.open("rb") as file:
-        fingerprint = hashlib.file_digest(file, "sha256").hexdigest()
+        digest = hashlib.file_digest(file, "sha256")
+    digest.update((encoding or "").encode())  # the same bytes may be another text
+    fingerprint = digest.hexdigest()
     if is_svmlight(path):
         if any(option is not None for option in (target, group, split_by, time, encoding)) or drop or keep:
             raise ValueError(
