@@ -168,6 +168,13 @@ class TestSteps:
         with pytest.raises(ValueError, match="lower eta0"):
             SGDATkRegressor(eta0=100.0, learning_rate="constant").fit(X, y)
 
+    def test_to_weights_whose_square_overflows_are_reported(self):
+        X, y = np.zeros((3, 2)), np.ones(3)
+        descent = Descent(X, y, SquaredError(), 1.0, 1.0, "none", SGD(eta0=0.01))
+        descent.move_to(np.full(2, 1e200), 0.0, 0.0)
+        with pytest.raises(ValueError, match="lower eta0"):
+            descent.walk(X, y, np.arange(3))
+
 
 class TestVisits:
     def test_count_mass(self):

@@ -180,13 +180,16 @@ class Descent:
     def walk(self, X: Any, y: Array, visits: Places) -> float:
         """Visit the rows in turn; return the mean objective met on the way."""
         cost = walk(readable(X), y, visits, self._loss, self.v, self.lag, self.state, self.rule)
-        if not (np.isfinite(cost) and np.isfinite(self.v).all()):
+        # Weights may be finite while their square is not.
+        with np.errstate(over="ignore", invalid="ignore"):
+            w = self.state[SCALE] * self.v
+            objective = cost / visits.size + 0.5 * self.rule.ridge * float(w @ w)
+        if not np.isfinite(objective):
             raise ValueError(
                 f"The stochastic steps overflowed after {self.state[T]:.0f} visits with a first step of "
                 f'{self.rule.eta0:g}; lower eta0 or use eta0="auto", and standardise the features.'
             )
-        w = self.state[SCALE] * self.v
-        return cost / visits.size + 0.5 * self.rule.ridge * float(w @ w)
+        return objective
 
     def shorten_step(self) -> bool:
         """Go on with a fifth of the step, as the adaptive schedule does; return False if it is too short to go on."""
