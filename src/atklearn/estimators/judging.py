@@ -16,7 +16,7 @@ from atklearn.measures.answers import Answers
 from atklearn.measures.scores import MeasureScorer, resolve_scoring
 from atklearn.problems.posing import Coefficients
 
-__all__ = ["Judge", "make_judge"]
+__all__ = ["Judge", "make_judge", "takes_weight"]
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Judge:
         self.template.coef_ = weights[0] if classes is None else weights
         self.template.intercept_ = intercepts[0] if classes is None else intercepts
         weighted = {}
-        if sample_weight is not None and _takes_weight(self.scorer):
+        if sample_weight is not None and takes_weight(self.scorer):
             weighted = {"sample_weight": sample_weight}
         return self.scorer(self.template, X, y, **weighted)
 
@@ -68,7 +68,7 @@ def make_judge(template: Any, scoring: Any, n_features: int, classes: npt.NDArra
     return Judge(template, check_scoring(template, scoring=scorer))
 
 
-def _takes_weight(scorer: Any) -> bool:
+def takes_weight(scorer: Any) -> bool:
     """Return whether a scorer, or the metric it wraps, knows sample weights."""
     if type(scorer).__name__ == "_PassthroughScorer":  # scikit-learn's stand-in for the estimator's own score
         return True

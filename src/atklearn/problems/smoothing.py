@@ -24,8 +24,8 @@ from atklearn.problems import threads
 from atklearn.problems.access import FAST_SUMS
 
 __all__ = [
-    "balance_sides", "bound_and_slack", "bound_blocks", "change_blocks", "make_feasible", "pull_along", "settle",
-    "settle_few", "weigh_sides", "weighted_change",
+    "balance_sides", "bound_and_slack", "bound_blocks", "change_blocks", "fill_top", "make_feasible", "pull_along",
+    "settle", "settle_few", "weigh_sides", "weighted_change",
 ]  # fmt: skip
 
 _MAX_SEARCH = 100
@@ -144,6 +144,20 @@ def _fill_densities(s, centre, mu, lam, two_sided, r):  # type: ignore[no-untype
     for i in range(s.size):
         excess, sign = _excess(s[i], centre[i], mu, lam, two_sided)
         r[i] = sign * min(max(excess, 0.0), 1.0)
+
+
+@numba.njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
+def _fill_blocks(first, last, size, s, centre, mu, lam, r):  # type: ignore[no-untyped-def]
+    part = slice(first * size, last * size)
+    _fill_densities(s[part], centre[part], mu, lam, False, r[part])
+
+
+def fill_top(s: Array, centre: Array, u: Array, mu: float, guess: float, r: Array) -> float:
+    """Find the threshold of losses ``s``, fill in their densities ``r``, and nothing else; return the threshold."""
+    find = _find_threshold if s.size <= threads.BLOCK else _find_in_blocks
+    lam = float(find(s, centre, u, mu, guess, False))
+    threads.over_rows(_fill_blocks, s.size, 1.0, s, centre, mu, lam, r)
+    return lam
 
 
 @numba.njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")

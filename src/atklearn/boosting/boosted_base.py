@@ -1,0 +1,214 @@
+"""What the boosted estimators share: parameters, k and rounds given or chosen, what is published of the trees."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, _fit_context, clone
+from sklearn.metrics import check_scoring
+from sklearn.model_selection import KFold, StratifiedKFold, train_test_split
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from atklearn.boosting.columns import Columns
+from atklearn.boosting.metric import ATK, ATkMetric
+from atklearn.boosting.rounds import boost_problems, lightgbm_parameters, part_of, raw_predictions
+from atklearn.boosting.trees import BoostedTrees, Recipe, load_lightgbm
+from atklearn.estimators.fitting import keeping_fitted_state
+from atklearn.estimators.judging import takes_weight
+from atklearn.losses.aggregate import average_top_k, resolve_k
+from atklearn.losses.individual import Array, IndividualLoss, Task, resolve_individual_loss
+from atklearn.measures.catalogue import MEASURES, names_of_measures
+from atklearn.measures.scores import resolve_scoring
+from atklearn.problems.posing import Targets
+from atklearn.selection.choosing import choose_within_error
+
+__all__ = ["BoostedATk"]
+
+_SHARES = (0.1, 0.2, 0.4, 0.7, 1.0)
+_FOLDS = 5
+_STAGES = 8
+_LAST_TO_FIRST_STAGE = 20.0
+# By how many standard errors a smaller k has to lead: as in a comparison (docs/decisions/0016).
+_ERRORS = 0.5
+
+
+class BoostedATk(BaseEstimator):
+    """Base of the boosted estimators."""
+
+    _task: ClassVar[Task]
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "loss": [str, IndividualLoss],
+        "k": [Real, StrOptions({"auto"})],
+        "scoring": [str, callable, None],
+        "n_estimators": [Interval(Integral, 1, None, closed="left")],
+        "learning_rate": [Interval(Real, 0.0, None, closed="neither")],
+        "num_leaves": [Interval(Integral, 2, None, closed="left")],
+        "min_child_samples": [Interval(Integral, 0, None, closed="left")],
+        "reg_lambda": [Interval(Real, 0.0, None, closed="left")],
+        "early_stopping": ["boolean"],
+        "validation_fraction": [Interval(Real, 0.0, 1.0, closed="neither")],
+        "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
+        "categorical_features": [StrOptions({"from_dtype"}), "array-like", None],
+        "lightgbm_params": [dict, None],
+        "random_state": ["random_state"],
+        "n_jobs": [Integral, None],
+        "verbose": ["verbose"],
+    }
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = True
+        return tags
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, DataFrame} of shape (n_samples, n_features)
+            Missing values are NaN; columns of categories are taken as such.
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weight 2 counts in the loss as the sample twice; weight 0 is the same as without it.
+
+        Returns
+        -------
+        self : estimator
+        """
+        load_lightgbm()
+        with keeping_fitted_state(self):
+            resolve_individual_loss(self.loss, self._task)
+            metric = self._metric() if self.early_stopping else None
+            columns = Columns(self.categorical_features)
+            X = columns.fit_transform(self, X)
+            y = validate_data(self, X="no_validation", y=y, y_numeric=self._task == "regression")
+            if X.shape[0] != len(y):
+                raise ValueError(f"X and y are expected to have as many samples, got {X.shape[0]} and {len(y)}.")
+            every = self._targets(y, sample_weight)
+            X, targets = X[every.kept], part_of(every, every.kept)  # no weight is as if it were not there
+            seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+            recipe = Recipe(self.n_estimators, self._lightgbm_parameters(seed), columns.categorical)
+            if self.k == "auto":
+                share, rounds = self._choose(X, y[every.kept], targets, recipe, seed)
+                recipe = replace(recipe, rounds=rounds)
+            else:
+                share = resolve_k(self.k, targets.total) / targets.total
+            trees = self._boost(X, targets, share, recipe, metric, seed)
+            self._publish(X, every, targets, share, trees)
+            self.columns_ = columns
+        return self
+
+    def _targets(self, y: npt.NDArray[Any], sample_weight: Any) -> Targets:
+        """Return the targets of the problems; a classifier sets its classes."""
+        raise NotImplementedError
+
+    def _raw(self, X: Any) -> Array:
+        """Return what the trees say about rows, shape (n_problems, n_rows)."""
+        check_is_fitted(self)
+        return raw_predictions(self.trees_, self.columns_.transform(self, X))
+
+    def _lightgbm_parameters(self, seed: int) -> dict[str, Any]:
+        return lightgbm_parameters(
+            seed, learning_rate=self.learning_rate, num_leaves=self.num_leaves, reg_lambda=self.reg_lambda,
+            min_child_samples=self.min_child_samples, num_threads=self.n_jobs, **(self.lightgbm_params or {}),
+        )  # fmt: skip
+
+    def _metric(self) -> ATkMetric:
+        """Return what early stopping looks at, on rows that are held out."""
+        measure = ATK if self.scoring is None else self.scoring
+        if measure != ATK and measure not in MEASURES:
+            raise ValueError(
+                f"Early stopping expects scoring to be None, for the loss itself, or one of "
+                f"{names_of_measures(self._task)}, got {self.scoring!r}; or pass early_stopping=False."
+            )
+        return ATkMetric(measure, self.loss, 1.0)
+
+    def _boost(
+        self, X: Any, targets: Targets, share: float, recipe: Recipe, metric: ATkMetric | None, seed: int
+    ) -> list[BoostedTrees]:
+        """Boost all problems, on all rows or with some held out to stop early by."""
+        on_round = _print_round if self.verbose else None
+        if metric is None:
+            return boost_problems(X, targets, self.loss, share, recipe, on_round=on_round)
+        rows = np.arange(targets.mass.size)
+        train, test = train_test_split(
+            rows, test_size=self.validation_fraction, random_state=seed, stratify=_strata(targets)
+        )
+        held_out = (X[test], part_of(targets, test), replace(metric, k=share), self.n_iter_no_change)
+        return boost_problems(
+            X[train], part_of(targets, train), self.loss, share, recipe, held_out=held_out, on_round=on_round
+        )
+
+    def _choose(self, X: Any, y: npt.NDArray[Any], targets: Targets, recipe: Recipe, seed: int) -> tuple[float, int]:
+        """Return the share k/n and the rounds that cross-validation chooses.
+
+        Each k has a number of rounds of its own that is best, so that both are chosen together; among those, the rule
+        prefers the average.
+        """
+        strata = _strata(targets)
+        n_folds = min(_FOLDS, y.size if strata is None else int(np.unique(strata, return_counts=True)[1].min()))
+        if self.scoring is None or n_folds < 2:
+            return 1.0, recipe.rounds  # to be judged by the mean that it minimises: nothing to choose
+        rounds = np.geomspace(max(recipe.rounds / _LAST_TO_FIRST_STAGE, 1.0), recipe.rounds, _STAGES)
+        numbers = np.unique(rounds.round().astype(int))
+        lent = self._lent(X.shape[1])
+        scorer = check_scoring(lent, scoring=resolve_scoring(self.scoring, self._task))
+        folder = KFold if strata is None else StratifiedKFold
+        scores = np.empty((n_folds, len(_SHARES), numbers.size))
+        for fold, (train, test) in enumerate(folder(n_folds, shuffle=True, random_state=seed).split(X, strata)):
+            weight = {"sample_weight": targets.mass[test]} if takes_weight(scorer) else {}
+            for i, share in enumerate(_SHARES):
+                trees = boost_problems(X[train], part_of(targets, train), self.loss, share, recipe)
+                for j, number in enumerate(numbers):
+                    lent.trees_ = [replace(each, rounds=min(int(number), each.rounds)) for each in trees]
+                    scores[fold, i, j] = scorer(lent, X[test], y[test], **weight)
+        chosen, best = choose_within_error(scores, 1.0 / (n_folds - 1), _ERRORS)
+        return _SHARES[chosen], int(numbers[best])
+
+    def _lent(self, n_columns: int) -> Any:
+        """Return an estimator to be lent to scorers, which takes columns that are numbers already."""
+        lent = clone(self)
+        lent.n_features_in_, lent.columns_ = n_columns, Columns(None)
+        if hasattr(self, "classes_"):
+            lent.classes_ = self.classes_
+        return lent
+
+    def _publish(self, X: Any, every: Targets, targets: Targets, share: float, trees: list[BoostedTrees]) -> None:
+        """Set the fitted attributes."""
+        loss, top = resolve_individual_loss(self.loss, self._task), average_top_k(share)
+        losses = [loss(f, values) for f, values in zip(raw_predictions(trees, X), targets.values, strict=True)]
+        weights = np.zeros((every.mass.size, len(trees)))
+        weights[every.kept] = np.column_stack([top.weights(each, targets.mass) for each in losses])
+        gains = np.sum([each.gains for each in trees], axis=0)
+        self.trees_ = trees
+        self.k_share_, self.k_ = float(share), float(share * targets.total)
+        self.feature_importances_ = gains / (gains.sum() or 1.0)
+        published = {
+            "threshold_": np.array([top.threshold(each, targets.mass) for each in losses]),
+            "objective_": np.array([top.value(each, targets.mass) for each in losses]),
+            "n_iter_": np.array([each.rounds for each in trees]),
+        }
+        for name, values in published.items():
+            setattr(self, name, values[0].item() if len(trees) == 1 else values)
+        self.sample_weights_ = weights[:, 0] if len(trees) == 1 else weights
+
+
+def _strata(targets: Targets) -> npt.NDArray[Any] | None:
+    """Return which class every row is of; None for a regression."""
+    if targets.classes is None:
+        return None
+    values = targets.values
+    return np.asarray(values.argmax(axis=0) if len(values) > 1 else values[0] > 0.0)
+
+
+def _print_round(problem: str, done: int, most: int) -> None:
+    if done % max(most // 10, 1) == 0 or done == most:
+        print(f"{problem}: round {done} of {most}", flush=True)

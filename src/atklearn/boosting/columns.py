@@ -1,0 +1,101 @@
+"""Columns of a table as trees take them: numbers, codes in place of categories, NaN in place of what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.preprocessing import OrdinalEncoder
+from sklearn.utils import check_array
+from sklearn.utils.validation import validate_data
+
+__all__ = ["Columns"]
+
+_CATEGORICAL = ("category", "categorical", "enum")  # what pandas and polars call them
+_CHECKS: dict[str, Any] = {"dtype": [np.float64, np.float32], "ensure_all_finite": "allow-nan"}
+
+
+class Columns:
+    """Which columns are categories, and the codes of theirs that were there when it was fitted.
+
+    Parameters
+    ----------
+    categorical_features : "from_dtype", sequence of str or int, or None
+        "from_dtype" are the categorical columns of a DataFrame.
+
+    Examples
+    --------
+    >>> from sklearn.base import BaseEstimator
+    >>> columns = Columns([1])
+    >>> X = np.array([[0.5, 7.0], [0.1, 3.0]])
+    >>> columns.fit_transform(BaseEstimator(), X), columns.categorical
+    (array([[0.5, 1. ],
+           [0.1, 0. ]]), [1])
+    """
+
+    def __init__(self, categorical_features: Any) -> None:
+        self.categorical_features = categorical_features
+        self.categorical: list[int] = []
+        self.encoder: OrdinalEncoder | None = None
+
+    def fit_transform(self, estimator: Any, X: Any) -> Any:
+        """Return the columns as numbers; the estimator gets ``n_features_in_`` and ``feature_names_in_``."""
+        self.categorical = self._find(X)
+        if not self.categorical:
+            return validate_data(estimator, X, accept_sparse="csr", **_CHECKS)
+        validate_data(estimator, X, skip_check_array=True)
+        self.encoder = OrdinalEncoder(
+            handle_unknown="use_encoded_value", unknown_value=np.nan, encoded_missing_value=np.nan
+        ).fit(_objects(X, self.categorical))
+        return self._encode(X)
+
+    def transform(self, estimator: Any, X: Any) -> Any:
+        """Return the columns of other rows as numbers; a category that was not there is missing."""
+        if self.encoder is None:
+            return validate_data(estimator, X, accept_sparse="csr", reset=False, **_CHECKS)
+        validate_data(estimator, X, skip_check_array=True, reset=False)
+        return self._encode(X)
+
+    def _encode(self, X: Any) -> npt.NDArray[Any]:
+        assert self.encoder is not None
+        n_columns = np.shape(X)[1]
+        out = np.empty((np.shape(X)[0], n_columns))
+        numbers = [place for place in range(n_columns) if place not in self.categorical]
+        if numbers:
+            out[:, numbers] = check_array(_some(X, numbers), ensure_min_samples=0, **_CHECKS)
+        out[:, self.categorical] = self.encoder.transform(_objects(X, self.categorical))
+        return out
+
+    def _find(self, X: Any) -> list[int]:
+        """Return the places of the columns that are categories."""
+        wanted = self.categorical_features
+        names = list(X.columns) if hasattr(X, "columns") else None
+        if wanted is None:
+            return []
+        if isinstance(wanted, str) and wanted == "from_dtype":
+            if names is None:
+                return []
+            return [place for place, name in enumerate(names) if str(X[name].dtype).lower().startswith(_CATEGORICAL)]
+        n_columns = np.shape(X)[1] if len(np.shape(X)) == 2 else 0
+        places = [names.index(name) if names is not None and name in names else name for name in wanted]
+        if not all(isinstance(place, int | np.integer) and 0 <= place < n_columns for place in places):
+            raise ValueError(
+                f'categorical_features is expected to be "from_dtype", None, or names or places of columns, '
+                f"got {wanted!r} for {n_columns} columns."
+            )
+        return sorted({int(place) for place in places})
+
+
+def _some(X: Any, places: Sequence[int]) -> Any:
+    """Return some columns."""
+    return X[[X.columns[place] for place in places]] if hasattr(X, "columns") else np.asarray(X)[:, places]
+
+
+def _objects(X: Any, places: Sequence[int]) -> npt.NDArray[Any]:
+    """Return some columns as objects, so that text and numbers may stand side by side."""
+    if not hasattr(X, "columns"):
+        return np.asarray(X, dtype=object)[:, places]
+    columns = [np.asarray(X[X.columns[place]], dtype=object) for place in places]
+    return np.column_stack(columns)
