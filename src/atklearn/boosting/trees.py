@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from atklearn.boosting.atk_objective import ATkObjective
 from atklearn.boosting.metric import ATkMetric
-from atklearn.boosting.objective import ATkObjective
 from atklearn.losses.individual import Array
 
 __all__ = ["BoostedTrees", "HeldOut", "Recipe", "boost", "load_lightgbm"]
