@@ -22,6 +22,7 @@ from atklearn.boosting.metric import ATkMetric
 from atklearn.losses.aggregate import average_top_k, resolve_k
 from atklearn.losses.individual import Array, IndividualLoss, LogLoss, resolve_individual_loss, task_of
 from atklearn.losses.messages import shown
+from atklearn.problems import threads
 from atklearn.problems.arrays import check_mass
 
 __all__ = ["ATkObjective"]
@@ -106,8 +107,7 @@ class ATkObjective:
             Raw predictions.
         sample_weight : array-like of shape (n,), default=None
         """
-        predictions = np.asarray(y_pred, dtype=np.float64)
-        y = np.asarray(y_true, dtype=np.float64)
+        predictions, y = _doubles(y_pred), _doubles(y_true)
         if y.ndim != 1 or predictions.shape[:1] != y.shape or predictions.ndim > 2 or y.size == 0:
             raise ValueError(
                 f"Truth and predictions are expected for the same rows, got shapes {y.shape} and {predictions.shape}."
@@ -206,6 +206,14 @@ class ATkObjective:
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_round": 0, "_guesses": {}}
+
+
+def _doubles(values: npt.ArrayLike) -> Array:
+    """Return numbers in double precision: the libraries keep labels, and one of them predictions, in single."""
+    given = np.asarray(values)
+    if given.dtype == np.float64 or given.ndim != 1:
+        return np.asarray(given, dtype=np.float64)
+    return threads.fill(np.empty(given.size), np.positive, given)
 
 
 def _signs(y: Array) -> Array:
