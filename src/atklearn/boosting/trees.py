@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
 from atklearn.boosting.metric import ATkMetric
 from atklearn.boosting.objective import ATkObjective
@@ -87,7 +88,7 @@ class BoostedTrees:
     def raw(self, X: Any, rounds: int | None = None) -> Array:
         """Return raw predictions, shape (n_rows,), after all rounds that count or after fewer."""
         number = self.rounds if rounds is None else min(rounds, self.rounds)
-        said: Array = self.booster.predict(X, raw_score=True, num_iteration=number)
+        said: Array = self.booster.predict(_as_read(X), raw_score=True, num_iteration=number)
         return self.start + said
 
     @property
@@ -126,13 +127,17 @@ def boost(
     lightgbm = load_lightgbm()
     start = objective.start(y, mass)
     options = {"categorical_feature": list(recipe.categorical), "free_raw_data": True, "params": recipe.parameters}
-    rows = lightgbm.Dataset(X, y, weight=mass, init_score=np.full(y.size, start), **options)
+    rows = lightgbm.Dataset(_as_read(X), y, weight=mass, init_score=np.full(y.size, start), **options)
     callbacks: list[Callable[[Any], None]] = []
     others: dict[str, Any] = {}
     if held_out is not None:
         others["valid_sets"] = [
             lightgbm.Dataset(
-                held_out.X, held_out.y, weight=held_out.mass, init_score=np.full(held_out.y.size, start), reference=rows
+                _as_read(held_out.X),
+                held_out.y,
+                weight=held_out.mass,
+                init_score=np.full(held_out.y.size, start),
+                reference=rows,
             )
         ]
         others["feval"] = partial(_measure, held_out)
@@ -144,6 +149,11 @@ def boost(
     booster = lightgbm.train(parameters, rows, recipe.rounds, callbacks=callbacks, **others)
     found = booster.best_iteration if booster.best_iteration > 0 else booster.current_iteration()
     return BoostedTrees(start, booster, int(found))
+
+
+def _as_read(X: Any) -> Any:
+    """Return rows as LightGBM reads them: of what is sparse it knows matrices, not arrays."""
+    return sp.csr_matrix(X) if sp.issparse(X) else X
 
 
 def _measure(held_out: HeldOut, said: npt.NDArray[Any], _: Any) -> tuple[str, float, bool]:
