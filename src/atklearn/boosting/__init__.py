@@ -1,7 +1,7 @@
 """Boosted trees with the average top-k loss: an objective for LightGBM and XGBoost, and estimators on LightGBM."""
 
+from atklearn.boosting.atk_objective import ATkObjective
 from atklearn.boosting.boosted import ATkBoostingClassifier, ATkBoostingRegressor
 from atklearn.boosting.metric import ATkMetric
-from atklearn.boosting.objective import ATkObjective
 
 __all__ = ["ATkBoostingClassifier", "ATkBoostingRegressor", "ATkMetric", "ATkObjective"]

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from atklearn.boosting.atk_objective import ATkObjective
 from atklearn.boosting.metric import ATkMetric
-from atklearn.boosting.objective import ATkObjective
 from atklearn.boosting.trees import BoostedTrees, HeldOut, Recipe, boost
 from atklearn.losses.individual import Array, IndividualLoss
 from atklearn.problems.posing import Targets, class_targets, regression_targets

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from atklearn.boosting.atk_objective import ATkObjective
 from atklearn.boosting.metric import ATkMetric
-from atklearn.boosting.objective import ATkObjective
 from atklearn.losses.individual import Array
 
 __all__ = ["BoostedTrees", "HeldOut", "Recipe", "boost", "load_lightgbm"]

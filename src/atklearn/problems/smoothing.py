@@ -16,6 +16,8 @@ and leaves sums per block: see :mod:`atklearn.problems.threads`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numba
 import numpy as np
 
@@ -24,8 +26,8 @@ from atklearn.problems import threads
 from atklearn.problems.access import FAST_SUMS
 
 __all__ = [
-    "balance_sides", "bound_and_slack", "bound_blocks", "change_blocks", "fill_top", "make_feasible", "pull_along",
-    "settle", "settle_few", "weigh_sides", "weighted_change",
+    "balance_sides", "bound_and_slack", "bound_blocks", "change_blocks", "make_feasible", "pull_along",
+    "search_threshold", "settle", "settle_few", "weigh_sides", "weighted_change",
 ]  # fmt: skip
 
 _MAX_SEARCH = 100
@@ -122,21 +124,47 @@ def _find_threshold(s, centre, u, mu, guess, two_sided):  # type: ignore[no-unty
     return lam
 
 
-def _find_in_blocks(s: Array, centre: Array, u: Array, mu: float, guess: float, two_sided: bool) -> float:
-    """Return the same, of many rows."""
-    n = s.size
+def search_threshold(
+    shares: Callable[[float], tuple[float, float]], top: Callable[[], float], mu: float, guess: float, n: int
+) -> float:
+    """Return the same, from functions that look at the samples.
+
+    Parameters
+    ----------
+    shares : callable
+        Takes ``lam``, returns sum(u * |r|) and the part of it that moves with ``lam``.
+    top : callable
+        Returns a threshold above which every density is zero.
+    mu, guess : float
+    n : int
+        How many samples there are.
+    """
     lam, low, high, seen_zero, task = float(guess), 0.0, np.inf, False, _LOOK
+    total = free = 0.0
     for _ in range(_MAX_SEARCH):
         if task == _LOOK:
-            total, free = threads.block_sums(_share_blocks, 2, n, 1.0, s, centre, u, mu, lam, two_sided)
+            total, free = shares(lam)
         else:
-            tops = np.empty(threads.count_blocks(n, threads.BLOCK))
-            threads.over_rows(_top_blocks, n, 1.0, s, centre, mu, two_sided, tops)
-            high = float(tops.max())
+            high = top()
         lam, low, high, seen_zero, task = _narrow(lam, low, high, seen_zero, total, free, mu, n)
         if task == _FOUND:
             break
     return lam
+
+
+def _find_in_blocks(s: Array, centre: Array, u: Array, mu: float, guess: float, two_sided: bool) -> float:
+    """Return the same, of many rows."""
+
+    def shares(lam: float) -> tuple[float, float]:
+        total, free = threads.block_sums(_share_blocks, 2, s.size, 1.0, s, centre, u, mu, lam, two_sided)
+        return total, free
+
+    def top() -> float:
+        tops = np.empty(threads.count_blocks(s.size, threads.BLOCK))
+        threads.over_rows(_top_blocks, s.size, 1.0, s, centre, mu, two_sided, tops)
+        return float(tops.max())
+
+    return search_threshold(shares, top, mu, guess, s.size)
 
 
 @numba.njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
@@ -144,20 +172,6 @@ def _fill_densities(s, centre, mu, lam, two_sided, r):  # type: ignore[no-untype
     for i in range(s.size):
         excess, sign = _excess(s[i], centre[i], mu, lam, two_sided)
         r[i] = sign * min(max(excess, 0.0), 1.0)
-
-
-@numba.njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
-def _fill_blocks(first, last, size, s, centre, mu, lam, r):  # type: ignore[no-untyped-def]
-    part = slice(first * size, last * size)
-    _fill_densities(s[part], centre[part], mu, lam, False, r[part])
-
-
-def fill_top(s: Array, centre: Array, u: Array, mu: float, guess: float, r: Array) -> float:
-    """Find the threshold of losses ``s``, fill in their densities ``r``, and nothing else; return the threshold."""
-    find = _find_threshold if s.size <= threads.BLOCK else _find_in_blocks
-    lam = float(find(s, centre, u, mu, guess, False))
-    threads.over_rows(_fill_blocks, s.size, 1.0, s, centre, mu, lam, r)
-    return lam
 
 
 @numba.njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")

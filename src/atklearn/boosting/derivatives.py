@@ -1,0 +1,305 @@
+"""Gradient and curvature of the smoothed average top-k, row by row: compiled for the losses of this library.
+
+With masses ``m`` that sum to ``n``, the objective of a round is
+
+    A(f) = max over 0 <= r <= 1, sum(m r) = k of sum(m r l) / k - mu / (2 k) * sum(m (r - k / n)**2)
+
+whose maximiser is a clipped line in the losses, ``r = clip(k / n + (l - lam) / mu)``. Wide smoothing gives every row
+the density ``k / n``, which is the average; as it narrows, the objective goes over to AT_k.
+
+A round has three passes over the rows: the losses; the search of ``lam``, which looks at these a few times; and the
+derivatives, which are written over the losses. More arrays than the two that are returned would cost as much as all
+the rest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numba
+import numpy as np
+
+from atklearn.losses.compiled import ABSOLUTE, HUBER, SMOOTH, compiled, expand_one
+from atklearn.losses.individual import Array, IndividualLoss, Kink
+from atklearn.problems import threads
+from atklearn.problems.access import FAST_SUMS
+from atklearn.problems.smoothing import search_threshold
+
+__all__ = ["SmoothedTop", "Spread", "derivatives", "steady_expansion"]
+
+# Closer to the kink of a loss than this part of the mean distance, the parabola above it gets no narrower.
+_NEAR_KINK = 1.0
+_NO_MASS = np.ones(1)
+
+
+@dataclass(frozen=True)
+class SmoothedTop:
+    """The smoothed average of the k largest losses, for a fixed width.
+
+    Attributes
+    ----------
+    k, total : float
+        The mass of the top and of all rows.
+    mu : float
+        The width: a row goes from not in the top to fully in it as its loss rises by this much.
+
+    Examples
+    --------
+    >>> losses = np.array([0.0, 1.0, 4.0])
+    >>> SmoothedTop(1.0, 3.0, 1e-9).densities(losses)
+    array([0., 0., 1.])
+    >>> SmoothedTop(1.0, 3.0, 1e9).densities(losses).round(3)
+    array([0.333, 0.333, 0.333])
+    """
+
+    k: float
+    total: float
+    mu: float
+
+    def threshold(self, losses: Array, mass: Array | None = None, guess: float = 0.0) -> float:
+        """Return ``lam``, from a guess of it."""
+        n, centre = losses.size, self.k / self.total
+
+        def shares(lam: float) -> tuple[float, float]:
+            sums = threads.block_sums(
+                _share_blocks, 2, n, 1.0, losses, _given(mass), mass is not None, centre, self.mu, lam
+            )
+            return float(sums[0]) / self.k, float(sums[1]) / self.k
+
+        def top() -> float:
+            return threads.extremes(losses)[1] + self.mu * centre
+
+        return search_threshold(shares, top, self.mu, guess, n)
+
+    def densities(self, losses: Array, mass: Array | None = None) -> Array:
+        """Return how much of every row is in the top, between 0 and 1: ``sum(mass * densities) = k``."""
+        lam = self.threshold(losses, mass)
+        return np.clip(self.k / self.total + (losses - lam) / self.mu, 0.0, 1.0)
+
+    def value(self, losses: Array, mass: Array | None = None) -> float:
+        """Return the smoothed average; it is at most AT_k, which it tends to with a narrow width."""
+        r = self.densities(losses, mass)
+        each = r * losses - 0.5 * self.mu * (r - self.k / self.total) ** 2
+        return float((each if mass is None else mass * each).sum() / self.k)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """What the rows say together, by mass.
+
+    Attributes
+    ----------
+    deviation : float
+        Standard deviation of the losses.
+    near : float
+        The distance from a kink below which no parabola gets narrower.
+    usual : float
+        The curvature of rows that have none of their own.
+    """
+
+    deviation: float
+    near: float
+    usual: float
+
+    @classmethod
+    def from_sums(cls, sums: Any, total: float) -> Spread:
+        """Return it from sums over the rows: of loss, squared loss, distance, curvature and mass of the curved."""
+        first, second, distance, curvature, curved = (float(value) for value in sums)
+        variance = max(second / total - (first / total) ** 2, 0.0)
+        return cls(
+            float(np.sqrt(variance)), _NEAR_KINK * distance / total or 1.0, curvature / curved if curved > 0.0 else 1.0
+        )
+
+
+def derivatives(
+    loss: IndividualLoss,
+    f: Array,
+    y: Array,
+    mass: Array | None,
+    total: float,
+    k: float,
+    width: float,
+    guess: float,
+    positive: float | None = None,
+) -> tuple[Array, Array, float]:
+    """Return gradient, curvature and threshold of a round.
+
+    Parameters
+    ----------
+    loss : IndividualLoss
+    f, y : ndarray of shape (n,)
+        Predictions and targets.
+    mass : ndarray of shape (n,) or None
+        None is one for every row.
+    total, k : float
+        The mass of all rows and of the top.
+    width : float
+        Of the smoothing, in standard deviations of the losses.
+    guess : float
+        Of the threshold.
+    positive : float or None, default=None
+        The label that is +1, all others being -1; None if targets are used as they are.
+    """
+    code = compiled(loss)
+    if code is None:
+        target = y if positive is None else np.where(y == positive, 1.0, -1.0)
+        losses, slope, curvature, spread = steady_expansion(loss, f, target, mass, total)
+    else:
+        losses, curvature = np.empty_like(f), np.empty_like(f)  # later on gradient and hessian
+        options = (code, f, y, positive is not None, positive or 0.0, _given(mass), mass is not None)
+        pivot = float(loss(f[:1], y[:1] if positive is None else np.where(y[:1] == positive, 1.0, -1.0))[0])
+        sums = threads.block_sums(_loss_blocks, 5, f.size, 4.0, *options, pivot, losses, curvature)
+        spread = Spread.from_sums(sums, total)
+    unit = 0.5 if loss.quadratic else 1.0  # libraries boost half the squared error: so penalties mean the same
+    # Where all rows are in the top, or all losses are alike, every density is the mean one.
+    mu, lam = (width * spread.deviation, guess) if k < total and spread.deviation > 0.0 else (np.inf, 0.0)
+    if mu < np.inf:
+        lam = SmoothedTop(k, total, mu).threshold(losses, mass, guess)
+    if code is None:
+        lifted = np.clip(k / total + (losses - lam) / mu, 0.0, 1.0) * (total / k)
+        each = unit if mass is None else unit * mass
+        return each * lifted * slope, each * np.maximum(lifted, 1.0) * curvature, lam
+    line, scales = (k / total, float(mu), float(lam)), (unit, spread.near, spread.usual)
+    threads.over_rows(_slope_blocks, f.size, 4.0, *options, line, scales, losses, curvature)
+    return losses, curvature, lam
+
+
+def steady_expansion(
+    loss: IndividualLoss, f: Array, y: Array, mass: Array | None, total: float
+) -> tuple[Array, Array, Array, Spread]:
+    """Return losses, slopes and curvatures that are never zero, each of shape (n,), and what they say together.
+
+    A boosted leaf takes the step ``-sum(slope) / sum(curvature)``, so that rows without curvature would let it go
+    anywhere. Beside a kink, and on the straight part of a robust loss, the curvature is that of the parabola that
+    touches the loss at the prediction and lies above it elsewhere; other rows without any have the mean of the rest.
+
+    Examples
+    --------
+    >>> from atklearn import Huber
+    >>> steady_expansion(Huber(1.0), np.array([0.5, 4.0]), np.zeros(2), None, 2.0)[2]
+    array([1.  , 0.25])
+    """
+    s, slope, curvature = loss.expand(f, y)
+    kink = Kink(loss.kink)
+    losses = kink.loss(s)
+    if kink is Kink.NONE and loss.task == "regression" and not loss.quadratic:
+        error = f - y
+        curvature = np.maximum(curvature, np.divide(slope, error, out=np.zeros_like(error), where=error != 0.0))
+    each = np.ones_like(f) if mass is None else mass
+    curved = curvature > 0.0
+    away = losses - losses[0]
+    sums = [each @ away, each @ away**2, each @ np.abs(s), each @ np.where(curved, curvature, 0.0), each @ curved]
+    spread = Spread.from_sums(sums, total)
+    if kink is Kink.NONE:
+        return losses, slope, np.where(curved, curvature, spread.usual), spread
+    chord = slope**2 / np.maximum(np.abs(s), spread.near)
+    return losses, kink.slope(s, slope), curvature + (chord if kink.is_two_sided else 0.5 * chord), spread
+
+
+def _given(mass: Array | None) -> Array:
+    return _NO_MASS if mass is None else mass
+
+
+@numba.njit(cache=True, inline="always", error_model="numpy")
+def _steady(loss, f, y, near, usual):  # type: ignore[no-untyped-def]
+    """Return loss, slope and curvature of one row: see :func:`steady_expansion`."""
+    s, slope, curvature = expand_one(loss, f, y)
+    if loss.kink == SMOOTH:
+        if loss.code == HUBER:
+            error = f - y
+            curvature = max(curvature, slope / error if error != 0.0 else 0.0)
+        return s, slope, curvature if curvature > 0.0 else usual
+    chord = slope * slope / max(abs(s), near)
+    if loss.kink == ABSOLUTE:
+        return abs(s), slope if s > 0.0 else -slope, curvature + chord
+    return max(s, 0.0), slope if s > 0.0 else 0.0, curvature + 0.5 * chord
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _fill_targets(y, classes, positive, target):  # type: ignore[no-untyped-def]
+    # by itself, so that the loops over losses have no case to tell apart
+    for i in range(y.size):
+        target[i] = (1.0 if y[i] == positive else -1.0) if classes else y[i]
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _expand(loss, f, target, s, curvature):  # type: ignore[no-untyped-def]
+    # sums in this loop, or leave to reorder them, would make the exponentials of log loss slow, or wrong
+    for i in range(f.size):
+        s[i], _, curvature[i] = expand_one(loss, f[i], target[i])
+
+
+@numba.njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
+def _read(kink, mass, weighted, pivot, s, curvature):  # type: ignore[no-untyped-def]
+    """Make losses of ``s``, and sum up what :class:`Spread` reads."""
+    one = two = distance = bend = curved = 0.0
+    for i in range(s.size):
+        m = mass[i] if weighted else 1.0
+        size = abs(s[i])
+        s[i] = size if kink == ABSOLUTE else (s[i] if kink == SMOOTH else max(s[i], 0.0))
+        away = s[i] - pivot
+        one += m * away
+        two += m * away * away
+        distance += m * size
+        bend += m * curvature[i]
+        curved += m if curvature[i] > 0.0 else 0.0
+    return one, two, distance, bend, curved
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _loss_blocks(first, last, size, loss, f, y, classes, positive, mass, weighted, pivot, losses, curvature, sums):  # type: ignore[no-untyped-def]
+    """Fill in the losses and their own curvatures; leave sums of a block."""
+    for block in range(first, last):
+        part = slice(block * size, (block + 1) * size)
+        target = np.empty(losses[part].size)
+        _fill_targets(y[part], classes, positive, target)
+        _expand(loss, f[part], target, losses[part], curvature[part])
+        of_part = mass[part] if weighted else mass
+        one, two, distance, bend, curved = _read(loss.kink, of_part, weighted, pivot, losses[part], curvature[part])
+        sums[block, 0], sums[block, 1], sums[block, 2], sums[block, 3], sums[block, 4] = (
+            one,
+            two,
+            distance,
+            bend,
+            curved,
+        )
+
+
+@numba.njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
+def _share_blocks(first, last, size, losses, mass, weighted, centre, mu, lam, sums):  # type: ignore[no-untyped-def]
+    """Sum up the densities, and the mass of those between their bounds."""
+    for block in range(first, last):
+        total = free = 0.0
+        for i in range(block * size, min((block + 1) * size, losses.size)):
+            r = centre + (losses[i] - lam) / mu
+            m = mass[i] if weighted else 1.0
+            total += m * min(max(r, 0.0), 1.0)
+            free += m if (r > 0.0) & (r < 1.0) else 0.0
+        sums[block, 0], sums[block, 1] = total, free
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _differentiate(loss, f, target, scales, lifted, slope, curvature):  # type: ignore[no-untyped-def]
+    unit, near, usual = scales
+    for i in range(f.size):
+        _, one, two = _steady(loss, f[i], target[i], near, usual)
+        slope[i] = unit * lifted[i] * one
+        curvature[i] = unit * max(lifted[i], 1.0) * two
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _slope_blocks(first, last, size, loss, f, y, classes, positive, mass, weighted, line, scales, losses, curvature):  # type: ignore[no-untyped-def]  # fmt: skip
+    """Write gradients over the losses, and curvatures to boost with over their own."""
+    centre, mu, lam = line
+    for block in range(first, last):
+        part = slice(block * size, (block + 1) * size)
+        target, slope, bend = np.empty(losses[part].size), losses[part], curvature[part]
+        _fill_targets(y[part], classes, positive, target)
+        lifted = np.empty(target.size)
+        for i in range(target.size):
+            lifted[i] = min(max(centre + (slope[i] - lam) / mu, 0.0), 1.0) / centre
+        _differentiate(loss, f[part], target, scales, lifted, slope, bend)
+        if weighted:
+            slope *= mass[part]
+            bend *= mass[part]

@@ -1,0 +1,358 @@
+"""The objective for boosting libraries, against finite differences, brute force and the libraries' own objectives."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import lightgbm
+import numpy as np
+import pytest
+import xgboost
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.optimize import minimize_scalar
+from scipy.special import expit
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer, load_diabetes
+from sklearn.model_selection import GridSearchCV
+
+from atklearn import Huber, IndividualLoss, LogLoss, average_top_k
+from atklearn.boosting import ATkMetric, ATkObjective
+from atklearn.boosting.derivatives import SmoothedTop, steady_expansion
+from atklearn.losses.individual import INDIVIDUAL_LOSSES, task_of
+
+
+class LogCosh(IndividualLoss):
+    """A loss of a user's own."""
+
+    task = "regression"
+
+    def expand(self, prediction, target):
+        error = prediction - target
+        slope = np.tanh(error)
+        return np.logaddexp(error, -error) - np.log(2.0), slope, 1.0 - slope**2
+
+
+LOSSES = [*INDIVIDUAL_LOSSES, LogCosh()]
+REGRESSION = [loss for loss in LOSSES if task_of(loss) == "regression"]
+
+
+def draw(loss, n=40, seed=0):
+    """Return targets, predictions away from every kink, and weights."""
+    rng = np.random.default_rng(seed)
+    y = rng.standard_normal(n)
+    if task_of(loss) == "classification":
+        y = np.sign(y)
+    f = rng.standard_normal(n) * 1.5
+    f += 1e-3 * (np.abs(f - y) < 1e-3)
+    return y, f, rng.integers(1, 4, n).astype(float)
+
+
+def individual(loss):
+    return INDIVIDUAL_LOSSES[loss]() if isinstance(loss, str) else loss
+
+
+def unit_of(loss):
+    return 0.5 if loss == "squared_error" else 1.0
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=str)
+class TestGradient:
+    @pytest.mark.parametrize("k", [0.2, 7, 0.55, 0.999])
+    @pytest.mark.parametrize("width", [0.05, 1.0, 20.0])
+    def test_is_that_of_the_smoothed_average_of_the_largest_losses(self, loss, k, width):
+        y, f, mass = draw(loss)
+        total = mass.sum()
+        mass_of_top = k if isinstance(k, int) else k * total
+        losses = individual(loss)(f, y)
+        mean = np.average(losses, weights=mass)
+        deviation = np.sqrt(np.average((losses - mean) ** 2, weights=mass))
+        smoothed = SmoothedTop(mass_of_top, total, width * deviation)
+        gradient, _ = ATkObjective(loss, k, smoothing=width)(y, f, mass)
+        h = 1e-6
+        differences = [
+            (
+                smoothed.value(individual(loss)(f + h * row, y), mass)
+                - smoothed.value(individual(loss)(f - h * row, y), mass)
+            )
+            / (2.0 * h)
+            for row in np.eye(f.size)
+        ]
+        assert_allclose(gradient, unit_of(loss) * total * np.array(differences), atol=2e-6 * total)
+
+    @pytest.mark.parametrize("k", [1, 0.2, 1.0])
+    def test_of_a_weight_is_that_of_repetition(self, loss, k):
+        y, f, mass = draw(loss)
+        times = mass.astype(int)
+        weighted = ATkObjective(loss, k)(y, f, mass)
+        repeated = ATkObjective(loss, k)(np.repeat(y, times), np.repeat(f, times))
+        for one, other in zip(weighted, repeated, strict=True):
+            first = np.concatenate([[0], np.cumsum(times)[:-1]])
+            assert_allclose(one, other[first] * times, rtol=1e-9, atol=1e-12)
+
+    def test_is_the_losses_own_for_the_average(self, loss):
+        y, f, mass = draw(loss)
+        gradient, hessian = ATkObjective(loss, 1.0)(y, f, mass)
+        s, slope, _ = individual(loss).expand(f, y)
+        if individual(loss).kink == "positive_part":
+            slope = slope * (s > 0.0)
+        elif individual(loss).kink == "absolute":
+            slope = slope * np.sign(s)
+        assert_allclose(gradient, unit_of(loss) * mass * slope)
+        assert (hessian > 0.0).all()
+
+    def test_pulls_at_the_top_alone_and_weighs_everywhere(self, loss):
+        y, f, mass = draw(loss)
+        gradient, hessian = ATkObjective(loss, 0.2, smoothing=1e-9)(y, f, mass)
+        average = ATkObjective(loss, 1.0)(y, f, mass)
+        density = average_top_k(0.2).weights(individual(loss)(f, y), mass) * mass.sum() / mass
+        assert_allclose(gradient, density * average[0], atol=1e-6 * mass.sum())
+        assert_allclose(hessian, np.maximum(density, 1.0) * average[1], rtol=1e-5)
+
+    def test_starts_from_the_best_constant(self, loss):
+        y, _, mass = draw(loss)
+        for k in (1.0, 0.3, 2):
+
+            def cost(c, k=k):
+                return average_top_k(k).value(individual(loss)(np.full(y.size, c), y), mass)
+
+            start = ATkObjective(loss, k).start(y, mass)
+            best = min(cost(c) for c in np.linspace(y.min() - 1.0, y.max() + 1.0, 2001))
+            assert cost(start) <= best * (1.0 + 1e-6) + 1e-9
+
+
+@pytest.mark.parametrize("name", list(INDIVIDUAL_LOSSES))
+@pytest.mark.parametrize("k", [0.2, 1.0])
+def test_a_loss_in_python_and_its_compiled_code_agree(name, k):
+    kind = INDIVIDUAL_LOSSES[name]
+    in_python = type(kind.__name__, (kind,), {})()  # a subclass might change the loss, so it is not compiled
+    y, f, mass = draw(name, n=20_000)
+    for weight in (None, mass):
+        one, other = (ATkObjective(loss, k, smoothing=0.3)(y, f, weight) for loss in (name, in_python))
+        assert_allclose(one, other, rtol=1e-8, atol=1e-9)
+
+
+class TestSmoothing:
+    def test_goes_from_wide_to_narrow(self):
+        objective = ATkObjective(smoothing=(4.0, 0.25), rounds=4)
+        assert_allclose([objective.width_at(t) for t in range(7)], [4.0, 2.0, 1.0, 0.5, 0.25, 0.25, 0.25])
+        assert ATkObjective(smoothing=2.0).width_at(50) == 2.0
+
+    def test_that_is_wide_is_the_average(self):
+        y, f, mass = draw("squared_error")
+        wide, average = ATkObjective(k=0.2, smoothing=1e9)(y, f, mass), ATkObjective(k=1.0)(y, f, mass)
+        assert_allclose(wide, average, rtol=1e-6)
+
+    def test_stays_below_what_it_smooths(self):
+        rng = np.random.default_rng(0)
+        losses, mass = rng.exponential(size=50), rng.uniform(0.5, 2.0, 50)
+        k = 0.3 * mass.sum()
+        exact = average_top_k(0.3).value(losses, mass)
+        values = [SmoothedTop(k, mass.sum(), mu).value(losses, mass) for mu in (1e-6, 0.1, 1.0, 10.0)]
+        assert values == sorted(values, reverse=True)
+        assert_allclose(values[0], exact, rtol=1e-5)
+
+    def test_begins_anew_with_every_fit(self):
+        y, f, _ = draw("squared_error")
+        objective = ATkObjective(k=0.2)
+        first = [objective(y, np.full(y.size, 0.5)), objective(y, f), objective(y, f)]
+        again = [objective(y, np.full(y.size, 0.5)), objective(y, f), objective(y, f)]
+        assert_allclose(first, again, rtol=1e-12)
+        assert not np.allclose(first[1][0], first[2][0], rtol=1e-6)  # since the width is another one
+
+
+class TestCurvature:
+    def test_bounds_a_robust_loss_from_above(self):
+        target, loss = np.zeros(1), Huber(0.5)
+        for at in (-3.0, -0.4, 0.2, 2.0):
+            value, slope, curvature, _ = steady_expansion(loss, np.array([at]), target, None, 1.0)
+            steps = np.linspace(-5.0, 5.0, 101)
+            parabola = value + slope * steps + 0.5 * curvature * steps**2
+            assert (parabola >= loss(at + steps, np.zeros(101)) - 1e-12).all()
+
+    @pytest.mark.parametrize("loss", LOSSES, ids=str)
+    def test_is_never_zero(self, loss):
+        y = np.array([1.0, -1.0, 1.0, 1.0])
+        for f in (np.array([40.0, -50.0, 3.0, 0.2]), y):
+            assert (steady_expansion(individual(loss), f, y, None, 4.0)[2] > 0.0).all()
+            assert (ATkObjective(loss, 1)(y, f)[1] > 0.0).all()
+
+
+class TestInTheLibraries:
+    X, y = load_diabetes(return_X_y=True)
+    classes = (y > 150.0).astype(int)
+
+    def test_the_average_is_lightgbms_own_squared_error(self):
+        start = ATkObjective(k=1.0).start(self.y)
+        base = np.full(self.y.size, start)
+        own, ours = (
+            lightgbm.LGBMRegressor(objective=objective, n_estimators=30, verbosity=-1).fit(
+                self.X, self.y, init_score=base
+            )
+            for objective in ("regression", ATkObjective(k=1.0))
+        )
+        assert start == self.y.mean()
+        assert same_trees(own, ours)
+
+    def test_the_average_is_lightgbms_own_log_loss(self):
+        base = np.full(self.y.size, ATkObjective("log_loss", k=1.0).start(self.classes))
+        own, ours = (
+            lightgbm.LGBMClassifier(objective=objective, n_estimators=30, verbosity=-1).fit(
+                self.X, self.classes, init_score=base
+            )
+            for objective in ("binary", ATkObjective("log_loss", k=1.0))
+        )
+        assert same_trees(own, ours)
+
+    def test_the_average_is_xgboosts_own_squared_error(self):
+        start = ATkObjective(k=1.0).start(self.y)
+        own, ours = (
+            xgboost.XGBRegressor(objective=objective, n_estimators=30, base_score=start).fit(self.X, self.y)
+            for objective in ("reg:squarederror", ATkObjective(k=1.0))
+        )
+        assert own.get_booster().get_dump() == ours.get_booster().get_dump()
+
+    def test_the_average_is_xgboosts_own_log_loss(self):
+        start = expit(ATkObjective("log_loss", k=1.0).start(self.classes))
+        own, ours = (
+            xgboost.XGBClassifier(objective=objective, n_estimators=30, base_score=start).fit(self.X, self.classes)
+            for objective in ("binary:logistic", ATkObjective("log_loss", k=1.0))
+        )
+        assert_allclose(
+            own.predict(self.X, output_margin=True), ours.predict(self.X, output_margin=True), rtol=1e-4, atol=1e-4
+        )
+
+    @pytest.mark.parametrize("library", ["lightgbm", "xgboost"])
+    def test_it_goes_down_further_than_with_the_average(self, library):
+        found = []
+        for k in (1.0, 0.2):
+            objective = ATkObjective(k=k)
+            start = self.y.mean()
+            if library == "lightgbm":
+                trees = lightgbm.LGBMRegressor(objective=objective, n_estimators=60, verbosity=-1)
+                said = start + trees.fit(self.X, self.y, init_score=np.full(self.y.size, start)).predict(self.X)
+            else:
+                trees = xgboost.XGBRegressor(objective=objective, n_estimators=60, base_score=start, max_depth=3)
+                said = trees.fit(self.X, self.y).predict(self.X)
+            found.append(average_top_k(0.2).value((said - self.y) ** 2))
+        assert found[1] < 0.8 * found[0]
+
+    @pytest.mark.parametrize("library", ["lightgbm", "xgboost"])
+    def test_weights_reach_it(self, library):
+        rng = np.random.default_rng(0)
+        X, y, weight = rng.standard_normal((300, 2)), rng.standard_normal(300), np.zeros(300)
+        weight[:150], y[150:] = 1.0, 100.0
+        if library == "lightgbm":
+            trees = lightgbm.LGBMRegressor(objective=ATkObjective(k=0.3), n_estimators=20, verbosity=-1)
+        else:
+            trees = xgboost.XGBRegressor(objective=ATkObjective(k=0.3), n_estimators=20, base_score=0.0)
+        assert np.abs(trees.fit(X, y, sample_weight=weight).predict(X)).max() < 5.0
+
+    @pytest.mark.parametrize("library", ["lightgbm", "xgboost"])
+    def test_it_takes_several_classes(self, library):
+        y = np.digitize(self.y, [100.0, 200.0])
+        objective = ATkObjective("log_loss", k=0.7)
+        if library == "lightgbm":
+            trees = lightgbm.LGBMClassifier(objective=objective, n_estimators=20, verbosity=-1).fit(self.X, y)
+            scores = trees.predict(self.X, raw_score=True)
+        else:
+            trees = xgboost.XGBClassifier(objective=objective, n_estimators=20).fit(self.X, y)
+            scores = trees.predict(self.X, output_margin=True)
+        assert (scores.argmax(axis=1) == y).mean() > 0.85
+
+    def test_grids_search_over_it(self):
+        grid = {"objective": [ATkObjective(k=k) for k in (0.2, 1.0)]}
+        trees = lightgbm.LGBMRegressor(n_estimators=10, verbosity=-1)
+        search = GridSearchCV(trees, grid, cv=3, scoring="neg_max_error").fit(self.X, self.y)
+        assert search.best_params_["objective"] in grid["objective"]
+
+
+def same_trees(one, other):
+    """Whether two models of LightGBM have the same splits and the same leaves."""
+    columns = ["node_index", "left_child", "right_child", "split_feature", "threshold", "value", "count"]
+    return one.booster_.trees_to_dataframe()[columns].equals(other.booster_.trees_to_dataframe()[columns])
+
+
+class TestMetric:
+    y, f = np.array([0.0, 1.0, 5.0, 2.0]), np.array([0.5, 3.0, 1.0, 2.0])
+
+    def test_is_the_average_of_the_largest_losses(self):
+        assert ATkObjective(k=2).eval_metric()(self.y, self.f) == ("atk", 10.0, False)
+        assert ATkObjective(k=2).eval_metric(library="xgboost")(self.y, self.f) == 10.0
+
+    def test_of_several_classes_is_the_mean_of_theirs(self):
+        y, f = np.array([0.0, 1.0, 2.0]), np.random.default_rng(0).standard_normal((3, 3))
+        losses = [LogLoss()(f[:, c], np.where(y == c, 1.0, -1.0)).max() for c in range(3)]
+        assert_allclose(ATkMetric("atk", "log_loss", 1).value(y, f), np.mean(losses))
+
+    def test_knows_the_measures(self):
+        assert ATkMetric("max_error")(self.y, self.f) == ("max_error", 4.0, False)
+        name, value, higher = ATkMetric("roc_auc", "log_loss")(np.array([0, 1, 1]), np.array([-1.0, 1.0, -2.0]))
+        assert (name, value, higher) == ("roc_auc", 0.5, True)
+        assert ATkMetric("roc_auc", "log_loss", library="xgboost")(np.array([0, 1]), np.array([-1.0, 1.0])) == -1.0
+
+    @pytest.mark.filterwarnings("ignore:The argument 'eval_set' is deprecated")
+    @pytest.mark.parametrize("measure", ["atk", "tail_error", "max_error"])
+    def test_stops_both_libraries_early(self, measure):
+        rng = np.random.default_rng(0)
+        X = rng.standard_normal((400, 3))
+        y = X[:, 0] + rng.standard_normal(400)
+        objective = ATkObjective(k=0.2)
+        one = lightgbm.LGBMRegressor(objective=objective, n_estimators=300, verbosity=-1).fit(
+            X[:200], y[:200], eval_set=[(X[200:], y[200:])], eval_metric=objective.eval_metric(measure),
+            callbacks=[lightgbm.early_stopping(5, verbose=False, first_metric_only=False)],
+        )  # fmt: skip
+        other = xgboost.XGBRegressor(
+            objective=objective, n_estimators=300, base_score=0.0, early_stopping_rounds=5,
+            eval_metric=objective.eval_metric(measure, "xgboost"),
+        ).fit(X[:200], y[:200], eval_set=[(X[200:], y[200:])], verbose=False)  # fmt: skip
+        assert one.best_iteration_ < 290
+        assert other.best_iteration < 290
+        assert measure in other.evals_result()["validation_0"]
+
+    def test_that_is_unknown_is_named(self):
+        with pytest.raises(ValueError, match="expected to be one of"):
+            ATkMetric("balanced_error")
+        with pytest.raises(ValueError, match="library is expected"):
+            ATkObjective().eval_metric(library="catboost")
+
+
+class TestAsAnObject:
+    def test_is_copied_pickled_and_printed(self):
+        objective = ATkObjective(Huber(2.0), k=5, smoothing=1.0)
+        objective(np.zeros(9), np.arange(9.0))
+        for other in (copy.deepcopy(objective), pickle.loads(pickle.dumps(objective)), clone(objective, safe=False)):
+            assert repr(other) == "ATkObjective(loss=Huber(delta=2.0), k=5, smoothing=1.0, rounds=100)"
+        assert ATkObjective(k=5) == ATkObjective(k=5) != ATkObjective(k=6)
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"loss": "rmse"}, "loss is expected to be one of"),
+            ({"k": 0.0}, "expected in"),
+            ({"k": "auto"}, "expected to be an int"),
+            ({"smoothing": 0.0}, "smoothing is expected"),
+            ({"smoothing": (1.0, 2.0, 3.0)}, "smoothing is expected"),
+            ({"rounds": 0}, "rounds is expected"),
+        ],
+    )
+    def test_says_what_it_expects(self, options, message):
+        with pytest.raises(ValueError, match=message):
+            ATkObjective(**options)
+
+    def test_says_what_labels_it_expects(self):
+        with pytest.raises(ValueError, match="Labels are expected to be 0 and 1"):
+            ATkObjective("log_loss", 1.0)(np.array([0.0, 2.0]), np.zeros(2))
+        with pytest.raises(ValueError, match="the same rows"):
+            ATkObjective()(np.zeros(2), np.zeros(3))
+
+    def test_of_losses_that_are_all_alike_is_the_average(self):
+        y = np.array([1.0, -1.0, 1.0])
+        assert_array_equal(ATkObjective("log_loss", 1)(y, np.zeros(3))[0], -0.5 * y)
+
+
+def test_the_best_constant_of_two_classes_is_found_from_their_masses():
+    _, y = load_breast_cancer(return_X_y=True)
+    signs = 2.0 * y - 1.0
+    found = minimize_scalar(lambda c: average_top_k(0.6).value(LogLoss()(np.full(y.size, c), signs)), bounds=(-5, 5))
+    assert_allclose(ATkObjective("log_loss", 0.6).start(y), found.x, atol=1e-4)
