@@ -18,6 +18,7 @@ from atklearn.study.comparison import run_comparison
 from atklearn.study.evidence import choose, collect_grids
 from atklearn.study.families import BoostedModels, LinearModels
 from atklearn.study.last_fit import fit_recommended
+from atklearn.study.methods import CLASS_WEIGHTS
 from atklearn.study.outcome import Outcome, Question
 from atklearn.study.saving import load_model, save_model
 from atklearn.study.settings import Settings
@@ -67,13 +68,15 @@ def test_a_cell_is_the_estimator_fitted_to_the_training_part(compared):
     taken = grids.take(1)
     y, (train, test) = grids.y[taken.rows], taken.places
     for record in of_kind(records, "said"):
-        if record["split"] != 1 or record["weights"] != "plain":
+        if record["split"] != 1:
             continue
         for cell in record["cells"]:
             options = {"k": cell["k"] / train.size, "n_estimators": cell["strength"], "random_state": 0}
             options["lightgbm_params"] = {"max_bin": 63}
             if data.task == "classification":
-                own = ATkBoostingClassifier(**options).fit(taken.X[train], y[train])
+                own = ATkBoostingClassifier(**options, class_weight=CLASS_WEIGHTS[record["weights"]]).fit(
+                    taken.X[train], y[train]
+                )
                 said = np.atleast_2d(own.decision_function(taken.X[test]).T)
             else:
                 own = ATkBoostingRegressor(**options).fit(taken.X[train], (y[train] - y[train].mean()) / y[train].std())
