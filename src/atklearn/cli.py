@@ -304,7 +304,7 @@ def failing_in_one_sentence() -> Iterator[None]:
     """Turn what users can do something about into a sentence and an exit code."""
     try:
         yield
-    except (ValueError, ModuleNotFoundError) as error:  # an extra that is not installed says how to
+    except (ValueError, ImportError) as error:  # an extra that is not installed says how to
         complain(f"Error: {error}")
         raise typer.Exit(FAILED) from error
     except BrokenPipeError as error:  # whoever read the output has seen enough

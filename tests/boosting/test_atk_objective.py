@@ -186,7 +186,7 @@ class TestInTheLibraries:
         start = ATkObjective(k=1.0).start(self.y)
         base = np.full(self.y.size, start)
         own, ours = (
-            lightgbm.LGBMRegressor(objective=objective, n_estimators=30, verbosity=-1).fit(
+            lightgbm.LGBMRegressor(objective=objective, n_estimators=30, verbosity=-1, n_jobs=1).fit(
                 self.X, self.y, init_score=base
             )
             for objective in ("regression", ATkObjective(k=1.0))
@@ -197,7 +197,7 @@ class TestInTheLibraries:
     def test_the_average_is_lightgbms_own_log_loss(self):
         base = np.full(self.y.size, ATkObjective("log_loss", k=1.0).start(self.classes))
         own, ours = (
-            lightgbm.LGBMClassifier(objective=objective, n_estimators=30, verbosity=-1).fit(
+            lightgbm.LGBMClassifier(objective=objective, n_estimators=30, verbosity=-1, n_jobs=1).fit(
                 self.X, self.classes, init_score=base
             )
             for objective in ("binary", ATkObjective("log_loss", k=1.0))
@@ -207,7 +207,7 @@ class TestInTheLibraries:
     def test_the_average_is_xgboosts_own_squared_error(self):
         start = ATkObjective(k=1.0).start(self.y)
         own, ours = (
-            xgboost.XGBRegressor(objective=objective, n_estimators=30, base_score=start).fit(self.X, self.y)
+            xgboost.XGBRegressor(n_jobs=1, objective=objective, n_estimators=30, base_score=start).fit(self.X, self.y)
             for objective in ("reg:squarederror", ATkObjective(k=1.0))
         )
         assert own.get_booster().get_dump() == ours.get_booster().get_dump()
@@ -215,7 +215,9 @@ class TestInTheLibraries:
     def test_the_average_is_xgboosts_own_log_loss(self):
         start = expit(ATkObjective("log_loss", k=1.0).start(self.classes))
         own, ours = (
-            xgboost.XGBClassifier(objective=objective, n_estimators=30, base_score=start).fit(self.X, self.classes)
+            xgboost.XGBClassifier(n_jobs=1, objective=objective, n_estimators=30, base_score=start).fit(
+                self.X, self.classes
+            )
             for objective in ("binary:logistic", ATkObjective("log_loss", k=1.0))
         )
         assert_allclose(
@@ -229,10 +231,12 @@ class TestInTheLibraries:
             objective = ATkObjective(k=k)
             start = self.y.mean()
             if library == "lightgbm":
-                trees = lightgbm.LGBMRegressor(objective=objective, n_estimators=60, verbosity=-1)
+                trees = lightgbm.LGBMRegressor(objective=objective, n_estimators=60, verbosity=-1, n_jobs=1)
                 said = start + trees.fit(self.X, self.y, init_score=np.full(self.y.size, start)).predict(self.X)
             else:
-                trees = xgboost.XGBRegressor(objective=objective, n_estimators=60, base_score=start, max_depth=3)
+                trees = xgboost.XGBRegressor(
+                    n_jobs=1, objective=objective, n_estimators=60, base_score=start, max_depth=3
+                )
                 said = trees.fit(self.X, self.y).predict(self.X)
             found.append(average_top_k(0.2).value((said - self.y) ** 2))
         assert found[1] < 0.8 * found[0]
@@ -243,9 +247,9 @@ class TestInTheLibraries:
         X, y, weight = rng.standard_normal((300, 2)), rng.standard_normal(300), np.zeros(300)
         weight[:150], y[150:] = 1.0, 100.0
         if library == "lightgbm":
-            trees = lightgbm.LGBMRegressor(objective=ATkObjective(k=0.3), n_estimators=20, verbosity=-1)
+            trees = lightgbm.LGBMRegressor(objective=ATkObjective(k=0.3), n_estimators=20, verbosity=-1, n_jobs=1)
         else:
-            trees = xgboost.XGBRegressor(objective=ATkObjective(k=0.3), n_estimators=20, base_score=0.0)
+            trees = xgboost.XGBRegressor(n_jobs=1, objective=ATkObjective(k=0.3), n_estimators=20, base_score=0.0)
         assert np.abs(trees.fit(X, y, sample_weight=weight).predict(X)).max() < 5.0
 
     @pytest.mark.parametrize("library", ["lightgbm", "xgboost"])
@@ -253,16 +257,16 @@ class TestInTheLibraries:
         y = np.digitize(self.y, [100.0, 200.0])
         objective = ATkObjective("log_loss", k=0.7)
         if library == "lightgbm":
-            trees = lightgbm.LGBMClassifier(objective=objective, n_estimators=20, verbosity=-1).fit(self.X, y)
+            trees = lightgbm.LGBMClassifier(objective=objective, n_estimators=20, verbosity=-1, n_jobs=1).fit(self.X, y)
             scores = trees.predict(self.X, raw_score=True)
         else:
-            trees = xgboost.XGBClassifier(objective=objective, n_estimators=20).fit(self.X, y)
+            trees = xgboost.XGBClassifier(n_jobs=1, objective=objective, n_estimators=20).fit(self.X, y)
             scores = trees.predict(self.X, output_margin=True)
         assert (scores.argmax(axis=1) == y).mean() > 0.85
 
     def test_grids_search_over_it(self):
         grid = {"objective": [ATkObjective(k=k) for k in (0.2, 1.0)]}
-        trees = lightgbm.LGBMRegressor(n_estimators=10, verbosity=-1)
+        trees = lightgbm.LGBMRegressor(n_estimators=10, verbosity=-1, n_jobs=1)
         search = GridSearchCV(trees, grid, cv=3, scoring="neg_max_error").fit(self.X, self.y)
         assert search.best_params_["objective"] in grid["objective"]
 
@@ -298,12 +302,12 @@ class TestMetric:
         X = rng.standard_normal((400, 3))
         y = X[:, 0] + rng.standard_normal(400)
         objective = ATkObjective(k=0.2)
-        one = lightgbm.LGBMRegressor(objective=objective, n_estimators=300, verbosity=-1).fit(
+        one = lightgbm.LGBMRegressor(objective=objective, n_estimators=300, verbosity=-1, n_jobs=1).fit(
             X[:200], y[:200], eval_set=[(X[200:], y[200:])], eval_metric=objective.eval_metric(measure),
             callbacks=[lightgbm.early_stopping(5, verbose=False, first_metric_only=False)],
         )  # fmt: skip
         other = xgboost.XGBRegressor(
-            objective=objective, n_estimators=300, base_score=0.0, early_stopping_rounds=5,
+            n_jobs=1, objective=objective, n_estimators=300, base_score=0.0, early_stopping_rounds=5,
             eval_metric=objective.eval_metric(measure, "xgboost"),
         ).fit(X[:200], y[:200], eval_set=[(X[200:], y[200:])], verbose=False)  # fmt: skip
         assert one.best_iteration_ < 290

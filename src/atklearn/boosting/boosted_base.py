@@ -13,7 +13,7 @@ from sklearn.metrics import check_scoring
 from sklearn.model_selection import KFold, StratifiedKFold, train_test_split
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from atklearn.boosting.columns import Columns
 from atklearn.boosting.metric import ATK, ATkMetric
@@ -88,10 +88,7 @@ class BoostedATk(BaseEstimator):
             resolve_individual_loss(self.loss, self._task)
             metric = self._metric() if self.early_stopping else None
             columns = Columns(self.categorical_features)
-            X = columns.fit_transform(self, X)
-            y = validate_data(self, X="no_validation", y=y, y_numeric=self._task == "regression")
-            if X.shape[0] != len(y):
-                raise ValueError(f"X and y are expected to have as many samples, got {X.shape[0]} and {len(y)}.")
+            X, y = columns.fit_transform(self, X, y, y_numeric=self._task == "regression")
             every = self._targets(y, sample_weight)
             X, targets = X[every.kept], part_of(every, every.kept)  # no weight is as if it were not there
             seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))

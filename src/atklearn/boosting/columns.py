@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 from sklearn.preprocessing import OrdinalEncoder
 from sklearn.utils import check_array
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import _check_y, check_consistent_length, validate_data
 
 __all__ = ["Columns"]
 
@@ -30,7 +31,7 @@ class Columns:
     >>> from sklearn.base import BaseEstimator
     >>> columns = Columns([1])
     >>> X = np.array([[0.5, 7.0], [0.1, 3.0]])
-    >>> columns.fit_transform(BaseEstimator(), X), columns.categorical
+    >>> columns.fit_transform(BaseEstimator(), X, [1.0, 2.0])[0], columns.categorical
     (array([[0.5, 1. ],
            [0.1, 0. ]]), [1])
     """
@@ -40,21 +41,24 @@ class Columns:
         self.categorical: list[int] = []
         self.encoder: OrdinalEncoder | None = None
 
-    def fit_transform(self, estimator: Any, X: Any) -> Any:
-        """Return the columns as numbers; the estimator gets ``n_features_in_`` and ``feature_names_in_``."""
+    def fit_transform(self, estimator: Any, X: Any, y: Any, *, y_numeric: bool = False) -> tuple[Any, npt.NDArray[Any]]:
+        """Return the columns as numbers, and y; the estimator gets ``n_features_in_`` and ``feature_names_in_``."""
         self.categorical = self._find(X)
         if not self.categorical:
-            return validate_data(estimator, X, accept_sparse="csr", **_CHECKS)
-        validate_data(estimator, X, skip_check_array=True)
+            X, y = validate_data(estimator, X, y, accept_sparse="csr", y_numeric=y_numeric, **_CHECKS)
+            return _known(X), y
+        validate_data(estimator, X, y, skip_check_array=True)
+        y = _check_y(y, y_numeric=y_numeric, estimator=estimator)
+        check_consistent_length(X, y)
         self.encoder = OrdinalEncoder(
             handle_unknown="use_encoded_value", unknown_value=np.nan, encoded_missing_value=np.nan
         ).fit(_objects(X, self.categorical))
-        return self._encode(X)
+        return self._encode(X), y
 
     def transform(self, estimator: Any, X: Any) -> Any:
         """Return the columns of other rows as numbers; a category that was not there is missing."""
         if self.encoder is None:
-            return validate_data(estimator, X, accept_sparse="csr", reset=False, **_CHECKS)
+            return _known(validate_data(estimator, X, accept_sparse="csr", reset=False, **_CHECKS))
         validate_data(estimator, X, skip_check_array=True, reset=False)
         return self._encode(X)
 
@@ -86,6 +90,11 @@ class Columns:
                 f"got {wanted!r} for {n_columns} columns."
             )
         return sorted({int(place) for place in places})
+
+
+def _known(X: Any) -> Any:
+    """Return X in a form that LightGBM knows: not every version takes SciPy's sparse arrays."""
+    return sp.csr_matrix(X) if sp.issparse(X) else X
 
 
 def _some(X: Any, places: Sequence[int]) -> Any:

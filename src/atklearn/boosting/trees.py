@@ -16,7 +16,11 @@ from atklearn.boosting.atk_objective import ATkObjective
 from atklearn.boosting.metric import ATkMetric
 from atklearn.losses.individual import Array
 
-__all__ = ["BoostedTrees", "HeldOut", "Recipe", "boost", "load_lightgbm"]
+__all__ = ["BoostedTrees", "HeldOut", "Recipe", "boost", "lightgbm_is_there", "load_lightgbm"]
+
+# Entries of a table from which on LightGBM gets more than one thread. Its threads wait for each other many times in a
+# tree: for small tables that takes as long as the work, and where others compute, a hundred times as long.
+_WORTH_THREADS = 200_000
 
 
 def load_lightgbm() -> ModuleType:
@@ -27,8 +31,22 @@ def load_lightgbm() -> ModuleType:
         raise ModuleNotFoundError(
             "Boosted trees need LightGBM, which comes with: pip install 'atklearn[boosting]'", name="lightgbm"
         ) from error
+    except OSError as error:  # a library of the system that it needs is not there
+        raise ImportError(
+            f"LightGBM is installed but cannot be loaded ({error}); on Debian and Ubuntu: apt install libgomp1",
+            name="lightgbm",
+        ) from error
     module: ModuleType = lightgbm
     return module
+
+
+def lightgbm_is_there() -> bool:
+    """Return whether trees can be boosted here."""
+    try:
+        load_lightgbm()
+    except ImportError:
+        return False
+    return True
 
 
 @dataclass(frozen=True)
@@ -88,7 +106,7 @@ class BoostedTrees:
     def raw(self, X: Any, rounds: int | None = None) -> Array:
         """Return raw predictions, shape (n_rows,), after all rounds that count or after fewer."""
         number = self.rounds if rounds is None else min(rounds, self.rounds)
-        said: Array = self.booster.predict(_as_read(X), raw_score=True, num_iteration=number)
+        said: Array = self.booster.predict(_as_read(X), raw_score=True, num_iteration=number, **_threads_for(X))
         return self.start + said
 
     @property
@@ -126,7 +144,8 @@ def boost(
     """
     lightgbm = load_lightgbm()
     start = objective.start(y, mass)
-    options = {"categorical_feature": list(recipe.categorical), "free_raw_data": True, "params": recipe.parameters}
+    given = {**_threads_for(X), **recipe.parameters}
+    options = {"categorical_feature": list(recipe.categorical), "params": given}
     rows = lightgbm.Dataset(_as_read(X), y, weight=mass, init_score=np.full(y.size, start), **options)
     callbacks: list[Callable[[Any], None]] = []
     others: dict[str, Any] = {}
@@ -145,7 +164,7 @@ def boost(
     if on_round is not None:
         callbacks.append(lambda env: on_round(env.iteration + 1, env.end_iteration))
     # LightGBM keeps labels as float32; here they are at hand as they were given
-    parameters = {**recipe.parameters, "objective": lambda said, _: objective(y, said, mass), "metric": "None"}
+    parameters = {**given, "objective": lambda said, _: objective(y, said, mass), "metric": "None"}
     booster = lightgbm.train(parameters, rows, recipe.rounds, callbacks=callbacks, **others)
     found = booster.best_iteration if booster.best_iteration > 0 else booster.current_iteration()
     return BoostedTrees(start, booster, int(found))
@@ -154,6 +173,11 @@ def boost(
 def _as_read(X: Any) -> Any:
     """Return rows as LightGBM reads them: of what is sparse it knows matrices, not arrays."""
     return sp.csr_matrix(X) if sp.issparse(X) else X
+
+
+def _threads_for(X: Any) -> dict[str, int]:
+    """Return the parameter for one thread where there is too little to share: waiting for others takes longer."""
+    return {"num_threads": 1} if X.shape[0] * X.shape[1] < _WORTH_THREADS else {}
 
 
 def _measure(held_out: HeldOut, said: npt.NDArray[Any], _: Any) -> tuple[str, float, bool]:

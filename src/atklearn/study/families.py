@@ -9,7 +9,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -345,5 +344,7 @@ def family_named(name: str) -> Family:
 
 
 def has_boosting() -> bool:
-    """Return whether what boosted trees need is installed."""
-    return find_spec("lightgbm") is not None
+    """Return whether trees can be boosted here."""
+    from atklearn.boosting.trees import lightgbm_is_there
+
+    return lightgbm_is_there()
