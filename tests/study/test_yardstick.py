@@ -15,8 +15,10 @@ from threadpoolctl import threadpool_limits
 
 from atklearn import ATkRegressor
 from atklearn.boosting import ATkBoostingClassifier
+from atklearn.study.comparison import run_comparison
 from atklearn.study.families import BoostedModels
 from atklearn.study.outcome import Outcome, Question
+from atklearn.study.results import read_results
 from atklearn.study.running import Task
 from atklearn.study.split_grids import SplitGrids
 from atklearn.study.yardstick import Yardstick
@@ -133,6 +135,15 @@ def test_longer_runs_and_other_questions_do_not_repeat_it(tmp_path, monkeypatch)
     run(data, path, few(repeats=2), Question("error"))
     assert len(asked) == 3
     assert in_any_order(yardsticks(longer)) == in_any_order(first)
+
+
+def test_of_another_library_it_is_another_run(tmp_path, monkeypatch):
+    data, path = table(*made()), tmp_path / "run" / "results.jsonl"
+    run_comparison(data, few(), Question("error"), path)
+    monkeypatch.setattr("atklearn.study.yardstick.has_boosting", lambda: False)
+    finished = run_comparison(data, few(), Question("error"), path)
+    assert "(with other yardstick)" in finished.moved
+    assert {record["library"] for record in yardsticks(read_results(finished.path))} == {"scikit-learn"}
 
 
 def test_many_rows_are_thinned(monkeypatch):

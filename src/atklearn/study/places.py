@@ -21,6 +21,7 @@ _OPTIONS = {
     "n_splits": "--splits",
     "random_state": "--seed",
     "left_out": "--quick",
+    "yardstick": "yardstick",
 }
 
 
