@@ -25,7 +25,6 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import LinearSVC
 
-from atklearn.selection.choosing import default_Cs
 from atklearn.study.settings import Settings
 
 QUICK = Settings.for_task("classification", 1_000_000, quick=True)
@@ -71,7 +70,7 @@ def theirs(path: Path) -> float:
     frame = frame.sample(min(QUICK.max_rows, len(frame)), random_state=0)
     y = frame.pop("y")
     features = make_column_transformer((OneHotEncoder(), ["town"]), remainder=StandardScaler())
-    Cs = default_Cs(QUICK.n_Cs) / len(frame)  # scikit-learn's C is relative to the sum of the losses
+    Cs = QUICK.family.strengths / len(frame)  # scikit-learn's C is relative to the sum of the losses
     models = [LogisticRegression(), LinearSVC(loss="squared_hinge"), LinearSVC(loss="hinge")]
     grid = {"model": models, "model__C": Cs, "model__class_weight": [None, "balanced"]}
     search = GridSearchCV(

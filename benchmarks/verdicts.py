@@ -181,9 +181,9 @@ def truth(made: Made, measure: str, rows: tuple, fresh: tuple) -> tuple[float, f
     assert chosen is not None
     average, atk = (
         float(
-            scores(made.task, measure, rows, fresh, side.loss, CLASS_WEIGHTS[side.weights], [side.share], [side.C])[
-                0, 0
-            ]
+            scores(
+                made.task, measure, rows, fresh, side.loss, CLASS_WEIGHTS[side.weights], [side.share], [side.strength]
+            )[0, 0]
         )
         for side in (chosen[0], chosen[2] or chosen[0])
     )

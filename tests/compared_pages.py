@@ -6,14 +6,13 @@ import json
 from functools import lru_cache
 
 import numpy as np
-from comparisons import made, run, table
+from comparisons import made, run, settings_with, table
 from scipy.sparse import csr_array
 
 from atklearn.datasets import make_toy
 from atklearn.report.comparison_findings import Findings, comparison_summary
 from atklearn.report.comparison_page import comparison_page
 from atklearn.report.content import Chart, Explorer, Table
-from atklearn.study.settings import Settings
 
 UNUSUAL = {"repeats": 2, "n_folds": 3, "n_ks": 3, "n_Cs": 2, "n_inner_folds": 4, "tol": 0.02}
 
@@ -26,7 +25,7 @@ def late_rows(n=240):
 
 
 def compared(data, path, *, question=None, **changes):
-    return run(data, path, Settings.for_task(data.task, len(data.target), **{**UNUSUAL, **changes}), question)
+    return run(data, path, settings_with(data.task, len(data.target), **{**UNUSUAL, **changes}), question)
 
 
 def page_of(records):

@@ -10,16 +10,24 @@ from scipy.sparse import csr_array
 
 from atklearn.study.comparison import run_comparison
 from atklearn.study.evidence import Choice, Grid
+from atklearn.study.families import LinearModels
 from atklearn.study.outcome import Question
 from atklearn.study.results import read_results
 from atklearn.study.settings import Settings
 from atklearn.tables.tabular import TabularData
 
 SMALL = {"repeats": 1, "n_folds": 3, "n_inner_folds": 3, "last_repeats": 2, "n_ks": 3, "n_Cs": 2}
+OF_LINEAR_GRIDS = ("n_ks", "n_Cs", "tol")
 
 
 def small(task, **changes):
-    return Settings.for_task(task, 200, **{**SMALL, **changes})
+    return settings_with(task, 200, **{**SMALL, **changes})
+
+
+def settings_with(task, n_rows, **changes):
+    """Return settings with changes, some of them about the grids of linear models."""
+    grid = {name: changes.pop(name) for name in OF_LINEAR_GRIDS if name in changes}
+    return Settings.for_task(task, n_rows, **{"family": LinearModels(**grid), **changes})
 
 
 def table(X, y, task="classification", groups=None):
@@ -63,14 +71,14 @@ def in_any_order(records, question=None):
     )
 
 
-def grid(loss, weights, validation, n=100.0, ks=(1.0, 20.0, 50.0, 100.0), Cs=(1.0, 10.0), mapped=None, said=None,
+def grid(loss, weights, validation, n=100.0, ks=(1.0, 20.0, 50.0, 100.0), strengths=(1.0, 10.0), mapped=None, said=None,
          rows=()):  # fmt: skip
-    """Return a grid with given validation, per measure an array of shape (n_folds, n_ks, n_Cs)."""
+    """Return a grid with given validation, per measure an array of shape (n_folds, n_ks, n_strengths)."""
     validation = {name: np.asarray(values, dtype=np.float64) for name, values in validation.items()}
     ks = np.asarray(ks)
     test = {name: values.mean(axis=0) for name, values in validation.items()}
     n_folds = len(next(iter(validation.values())))
-    return Grid(loss, weights, ks, ks / n, np.asarray(Cs), n_folds, validation, test, mapped or {},
+    return Grid(loss, weights, ks, ks / n, np.asarray(strengths), n_folds, validation, test, mapped or {},
                 np.asarray(rows, dtype=np.intp), said or {})  # fmt: skip
 
 

@@ -14,17 +14,15 @@ import numpy as np
 import pandas as pd
 import pytest
 import skops.io
+from commands import QUICK, call, rides
 from made_tables import mixed_table
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
-from typer.testing import CliRunner
 
 import atklearn
-from atklearn.cli import app
 from atklearn.study.results import read_results
 
 KILLS = int(os.environ.get("ATKLEARN_KILLS", "2"))
-QUICK = ["--quick", "--jobs", "1"]
 
 
 @pytest.fixture(autouse=True)
@@ -32,16 +30,6 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
     return tmp_path
-
-
-def call(*arguments):
-    return CliRunner().invoke(app, [str(argument) for argument in arguments], catch_exceptions=False)
-
-
-def rides(folder, n=200, **columns):
-    frame = mixed_table(n).drop(columns=["comment"]).assign(**columns)
-    frame.to_csv(folder / "rides.csv", index=False)
-    return frame
 
 
 def one_class(folder):
@@ -72,8 +60,14 @@ def malformed(folder):
         (one_class, ["rides.csv", "--target", "rides"], "one class only, 'many'"),
         (identifiers, ["rides.csv", "--target", "rides"], "--keep 'who'"),
         (malformed, ["rides.parquet", "--target", "rides"], "rides.parquet"),
-        (rides, ["rides.csv", "--target", "rides", "--model", "no/such/model.skops"], "a folder that exists"),
-        (rides, ["rides.csv", "--target", "rides", "--model", "model.pkl"], ".skops"),
+        (rides, ["rides.csv", "--target", "rides", "--save-model", "no/such/model.skops"], "a folder that exists"),
+        (rides, ["rides.csv", "--target", "rides", "--save-model", "model.pkl"], ".skops"),
+        (
+            rides,
+            ["rides.csv", "--target", "rides", "--model", "model.skops"],
+            "linear or boosting, got 'model.skops'; to",
+        ),
+        (rides, ["rides.csv", "--target", "rides", "--model", "boosting", "--loss", "hinge"], "to be log_loss, got"),
         (rides, ["rides.csv", "--target", "rides", "--split-by", "town", "--time", "number"], "got both"),
         (rides, ["rides.csv", "--target", "rides", "--time", "number", "--repeats", "2"], "one way to split"),
         (rides, ["rides.csv", "--target", "rides", "--score", "rmse"], "rmse"),
@@ -131,7 +125,7 @@ def test_what_no_command_takes_is_a_usage_error():
 
 def test_from_a_table_to_predictions(folder):
     frame = rides(folder)
-    result = call("compare", "rides.csv", "--target", "rides", "--model", "rides.skops", "--group", "town", *QUICK)
+    result = call("compare", "rides.csv", "--target", "rides", "--save-model", "rides.skops", "--group", "town", *QUICK)
     assert result.exit_code == 0, result.output
     out = folder / "atklearn-out" / "compare-rides-rides-by-town-quick"
     assert {path.name for path in out.iterdir()} == {"results.jsonl", "report.html", "figures"}
@@ -330,7 +324,7 @@ def test_killed_at_any_moment_it_goes_on_to_the_same_table(folder):
         for record in read_results(path)
         if record["record"] == "cell"
     ]
-    keys = [(cell["loss"], cell["weights"], cell["split"], cell["k"], cell["C"]) for cell in cells]
+    keys = [(cell["loss"], cell["weights"], cell["split"], cell["k"], cell["strength"]) for cell in cells]
     assert len(keys) == len(set(keys)), "no cell is computed twice"
     assert last.stdout.read() == undisturbed.stdout.read()
     whole = [record for record in read_results(folder / "whole" / "results.jsonl") if record["record"] != "run"]

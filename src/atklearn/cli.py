@@ -112,6 +112,7 @@ def compare(
     encoding: Annotated[
         str | None, typer.Option(help="Of a text file.", show_default="UTF-8, or what else fits")
     ] = None,
+    model: Annotated[str, typer.Option(metavar="[linear|boosting]", help="What is fitted.")] = "linear",
     score: Annotated[
         Score | None, typer.Option(help="What counts.", show_default=" or ".join(DEFAULT_MEASURES.values()))
     ] = None,
@@ -129,7 +130,7 @@ def compare(
         bool, typer.Option("--quick", help="A first look: one repeat, coarse grids, 20,000 rows.")
     ] = False,
     seed: Annotated[int, typer.Option(min=0, help="Of the random splits.")] = 0,
-    model: Annotated[Path | None, typer.Option(help="Save the recommended model here, as .skops.")] = None,
+    save_model: Annotated[Path | None, typer.Option(help="Save the recommended model here, as .skops.")] = None,
     out: Out = None,
     fresh: Fresh = False,
     jobs: Jobs = None,
@@ -142,21 +143,23 @@ def compare(
         from atklearn.study.saving import check_model_path
         from atklearn.tables.reading import name_of
 
-        if model is not None:
-            check_model_path(model)
+        if save_model is not None:
+            check_model_path(save_model)
         name = folder_name(
             "compare", name_of(data) if data else "deliveries", target, task=task.value if task else None, by=group,
-            split_by=split_by, time=time, without=drop, including=keep, encoding=encoding, loss=loss,
+            split_by=split_by, time=time, without=drop, including=keep, encoding=encoding,
+            model=model if model != "linear" else None, loss=loss,
             tail=tail if tail != TAIL_SHARE else None, seed=seed or None, quick=quick,
         )  # fmt: skip
         result = run_compare(
             data, target, task=task.value if task else None, group=group, split_by=split_by, time=time,
-            drop=drop or (), keep=keep or (), encoding=encoding, score=score.value if score else None, tail=tail,
-            margin=margin, loss=loss or (), repeats=repeats, quick=quick, random_state=seed, n_jobs=jobs,
-            out=out or Path("atklearn-out", name), fresh=fresh, verbose=not (quiet or as_json),
+            drop=drop or (), keep=keep or (), encoding=encoding, model=model,
+            score=score.value if score else None, tail=tail, margin=margin, loss=loss or (), repeats=repeats,
+            quick=quick, random_state=seed, n_jobs=jobs, out=out or Path("atklearn-out", name), fresh=fresh,
+            verbose=not (quiet or as_json),
         )  # fmt: skip
-        if model is not None:
-            result.save_model(model)
+        if save_model is not None:
+            result.save_model(save_model)
         report = result.write()
         if as_json:
             print_json({**result.summary, "report": str(report)})
@@ -166,7 +169,7 @@ def compare(
 
 @app.command()
 def predict(
-    model: Annotated[Path, typer.Argument(help="A model that compare --model saved.")],
+    model: Annotated[Path, typer.Argument(help="A model that compare --save-model saved.")],
     data: Annotated[Path, typer.Argument(help="A table with the same columns.")],
     ids: Annotated[list[str] | None, typer.Option("--id", help="Column to carry through; may be repeated.")] = None,
     threshold: Annotated[
@@ -301,7 +304,7 @@ def failing_in_one_sentence() -> Iterator[None]:
     """Turn what users can do something about into a sentence and an exit code."""
     try:
         yield
-    except ValueError as error:
+    except (ValueError, ImportError) as error:  # an extra that is not installed says how to
         complain(f"Error: {error}")
         raise typer.Exit(FAILED) from error
     except BrokenPipeError as error:  # whoever read the output has seen enough

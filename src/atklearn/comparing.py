@@ -41,6 +41,7 @@ def compare(
     drop: Sequence[str] = (),
     keep: Sequence[str] = (),
     encoding: str | None = None,
+    model: str = "linear",
     score: str | None = None,
     tail: float = TAIL_SHARE,
     margin: float | None = None,
@@ -75,6 +76,8 @@ def compare(
         Columns to leave out; columns to use that would be left out.
     encoding : str, default=None
         Of a text file; by default UTF-8, or what else fits.
+    model : {"linear", "boosting"}, default="linear"
+        What is fitted: linear models, or boosted trees, which need ``atklearn[boosting]``.
     score : str, default=None
         The measure that counts: "balanced_error" for classes and "rmse" for numbers by default.
     tail : float, default=0.1
@@ -84,7 +87,7 @@ def compare(
     loss : str or sequence of str, default=()
         Individual losses to compare; by default all that fit the task.
     repeats : int, default=None
-        Of the ten folds; 5, 2 or 1 by default, the fewer the more rows there are.
+        Of the ten folds; 5, 2 or 1 by default, the fewer the more rows there are; half as many for boosted trees.
     quick : bool, default=False
         A first look: one repeat, coarse grids, at most 20,000 rows.
     random_state : int, default=0
@@ -119,11 +122,13 @@ def compare(
         from atklearn.report.progress import progress
         from atklearn.report.terminal import tell
         from atklearn.study.comparison import run_comparison
+        from atklearn.study.families import family_named
         from atklearn.study.outcome import Question
         from atklearn.study.places import check_place
         from atklearn.study.settings import Settings
         from atklearn.tables.demonstration import DEMONSTRATED_SCORE, demonstration_table
         from atklearn.tables.tabular import make_table, read_table
+    family_named(model)  # what is not installed is said before anything is read
     if split_by is not None and time is not None:
         raise ValueError("One of --split-by and --time is expected, got both; choose what tells how new rows come.")
     roles: dict[str, Any] = {
@@ -144,11 +149,9 @@ def compare(
         raise ValueError(f"With --time there is one way to split, so --repeats is expected to be 1, got {repeats}.")
     changes: dict[str, Any] = {"random_state": random_state, "tail": tail}
     losses = (loss,) if isinstance(loss, str) else tuple(dict.fromkeys(loss))
-    if losses:
-        changes["losses"] = losses
     if repeats is not None:
         changes["repeats"] = repeats
-    settings = Settings.for_task(data.task, len(data.target), quick=quick, **changes)
+    settings = Settings.for_task(data.task, len(data.target), model=model, quick=quick, losses=losses, **changes)
     question = Question.about(data.task, has_groups=data.groups is not None, score=score, margin=margin)
     if out is None:
         path = Path(_scratch().name, "comparison", RESULTS)

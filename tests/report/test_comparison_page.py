@@ -20,7 +20,7 @@ from compared_pages import (
     tables_of,
     texts_of,
 )
-from comparisons import made, table
+from comparisons import made, settings_with, table
 
 from atklearn.losses.individual import INDIVIDUAL_LOSSES
 from atklearn.measures import MEASURES, Measure
@@ -29,7 +29,6 @@ from atklearn.report.content import Chart
 from atklearn.report.wording import LOSS_TITLES, WEIGHT_TITLES, certified, number
 from atklearn.study.methods import CLASS_WEIGHTS
 from atklearn.study.outcome import Question
-from atklearn.study.settings import Settings
 from atklearn.study.split_grids import SplitGrids
 
 
@@ -260,4 +259,4 @@ def test_a_part_of_the_rows_may_be_judged(tmp_path, monkeypatch):
     data = table(*late_rows(), "regression")
     records = compared(data, tmp_path / "part.jsonl", repeats=1)
     assert said(records)["Rows judged on"] == "60 of them"
-    assert SplitGrids(data, Settings.for_task("regression", 240, **UNUSUAL)).judged.size == 60
+    assert SplitGrids(data, settings_with("regression", 240, **UNUSUAL)).judged.size == 60

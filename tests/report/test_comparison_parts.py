@@ -114,13 +114,13 @@ def test_the_end_of_a_grid_is_explained(records):
     lines = records("late")
     model = of_kind(lines, "model")[0]
     grid = Findings(lines).grid_of(model["loss"], model["weights"])
-    for C, share, words in [
-        (grid.Cs[-1], 1.0, ["hardly any regularisation"]),
-        (grid.Cs[0], 1.0, ["nearly constant"]),
+    for strength, share, words in [
+        (grid.strengths[-1], 1.0, ["hardly any regularisation"]),
+        (grid.strengths[0], 1.0, ["nearly constant"]),
         (2.0, float(grid.shares[grid.below_all][0]), ["a smaller one might be better still"]),
         (2.0, 1.0, []),
     ]:
-        model |= {"C": float(C), "share": share}
+        model |= {"strength": float(strength), "share": share}
         text = " ".join(texts_of(page_of(lines), "answer"))
         for phrase in ("hardly any regularisation", "nearly constant", "a smaller one might be better still"):
             assert (phrase in text) == (phrase in words)
@@ -195,7 +195,7 @@ def test_weights_are_those_of_the_records(records, kind):
     for row in shown.rows:
         place = 1 + (classes.index(row[1].text) if several else 0)
         for cell, of in zip(row[-2:], (average, atk), strict=True):
-            weight = next(entry for entry in of["coefficients"] if entry[0] == row[0].text)[place]
+            weight = next(entry for entry in of["feature_weights"] if entry[0] == row[0].text)[place]
             scale = 1.0 if kind == "late" else 100.0 / of["weight_sums"][place - 1]
             assert float(cell.text) == pytest.approx(scale * weight, abs=0.051)
 
@@ -342,7 +342,7 @@ def test_a_number_shows_the_line_of_its_predictions(records):
     line = explorer.steps[-1].line
     middle = -(line.a * data.features[plane["names"][0]].mean() + line.c) / line.b
     if model["loss"] == plane["loss"]:
-        weight = dict(map(tuple, model["coefficients"]))[plane["names"][0]]
+        weight = dict(map(tuple, model["feature_weights"]))[plane["names"][0]]
         spread = data.features[plane["names"][0]].std(ddof=0)
         assert -line.a / line.b * spread == pytest.approx(weight, rel=0.05)
     assert middle == pytest.approx(data.target.mean(), abs=0.5)

@@ -48,12 +48,14 @@ def test_nothing_of_the_test_part_is_seen(task):
     others.y[test] = 1 - others.y[test]  # after the split, which is stratified
     for of_split in tasks_of(grids, 0):
         one, other = grids.run(of_split), others.run(of_split)
-        for field in ("k", "C", "validation", "gap", "fold_gap"):
+        for field in ("k", "strength", "validation", "gap", "fold_gap"):
             assert [r[field] for r in of_kind(one, "cell")] == [r[field] for r in of_kind(other, "cell")]
         assert [r["test"] for r in of_kind(one, "cell")] != [r["test"] for r in of_kind(other, "cell")]
         assert of_kind(one, "map") == of_kind(other, "map") != []
         (said,), (said_other) = of_kind(one, "said"), of_kind(other, "said")[0]
-        assert [(cell["k"], cell["C"]) for cell in said["cells"]] == [(c["k"], c["C"]) for c in said_other["cells"]]
+        assert [(cell["k"], cell["strength"]) for cell in said["cells"]] == [
+            (c["k"], c["strength"]) for c in said_other["cells"]
+        ]
         assert said["cells"] != said_other["cells"]
 
 
@@ -84,7 +86,7 @@ def test_cells_are_the_fits_they_name(task):
 
     def say(record, X_fit, y_fit, X_new):
         k = 1 if record["k"] == 1.0 else record["share"]
-        options = {"k": k, "C": record["C"], "tol": 1e-7}
+        options = {"k": k, "C": record["strength"], "tol": 1e-7}
         if task == "classification":
             weight = "balanced" if record["weights"] == "balanced" else None
             model = ATkClassifier(record["loss"], class_weight=weight, **options).fit(X_fit, y_fit)
@@ -102,15 +104,15 @@ def test_cells_are_the_fits_they_name(task):
     seen = 0
     for of_split in tasks_of(grids, 1):
         records = grids.run(of_split)
-        said = {(cell["k"], cell["C"]): cell["decisions"][0] for cell in of_kind(records, "said")[0]["cells"]}
+        said = {(cell["k"], cell["strength"]): cell["decisions"][0] for cell in of_kind(records, "said")[0]["cells"]}
         assert np.array_equal(grids.judged[of_kind(records, "said")[0]["rows"]], test)
         for record in of_kind(records, "cell"):
             assert (record["split"], record["gap"] <= 1e-7) == (1, True)
-            if (record["k"], record["C"]) not in said:
+            if (record["k"], record["strength"]) not in said:
                 continue
             seen += 1
             own = say(record, X_train, y[train], X_test)
-            np.testing.assert_allclose(said[record["k"], record["C"]], own, rtol=0.01, atol=0.01 * np.std(own))
+            np.testing.assert_allclose(said[record["k"], record["strength"]], own, rtol=0.01, atol=0.01 * np.std(own))
             assert record["test"][name] == pytest.approx(measure(own, y[test]), abs=slack)
             for place, (fitted, unseen) in enumerate(folds.split(X_train, y[train])):
                 found = measure(say(record, X_train[fitted], y[train][fitted], X_train[unseen]), y[train][unseen])

@@ -78,8 +78,8 @@ def test_every_measure_chooses_for_itself():
         grid("squared_hinge", "balanced", {"error": at(20.0, 10.0) + 0.05, "balanced_error": at(50.0, 10.0)}),
     ]
     error, balanced = choose(grids, "error")[1], choose(grids, "balanced_error")[1]
-    assert (error.loss, error.weights, error.k, error.C) == ("log_loss", "plain", 50.0, 1.0)
-    assert (balanced.loss, balanced.weights, balanced.k, balanced.C) == ("squared_hinge", "balanced", 50.0, 10.0)
+    assert (error.loss, error.weights, error.k, error.strength) == ("log_loss", "plain", 50.0, 1.0)
+    assert (balanced.loss, balanced.weights, balanced.k, balanced.strength) == ("squared_hinge", "balanced", 50.0, 10.0)
     assert choose(grids, "balanced_error")[0].loss == "squared_hinge"
     assert choose(grids, "rmse") is None
 
@@ -87,7 +87,7 @@ def test_every_measure_chooses_for_itself():
 def test_higher_is_better_where_it_is():
     value = shaped(lambda k, C: 0.5 + 0.2 * (k == 50.0) + 0.05 * (C == 10.0))
     _, atk, _ = choose([grid("log_loss", "plain", {"g_mean": value})], "g_mean")
-    assert (atk.k, atk.C) == (50.0, 10.0)
+    assert (atk.k, atk.strength) == (50.0, 10.0)
     assert choose([grid("log_loss", "plain", {"error": value})], "error")[1].share == 1.0
 
 
@@ -110,7 +110,7 @@ def test_maximum_and_average_choose_C_alone():
         {"maximum": 1.0, "average": N, "atk": 50.0}.items(), LOSSES, WEIGHTS
     ):
         choice = found[Method(aggregate, loss, weights)]
-        assert (choice.k, choice.C) == (k, 10.0)
+        assert (choice.k, choice.strength) == (k, 10.0)
 
 
 class TestContest:
@@ -150,15 +150,16 @@ def records(n_splits=3, seed=0):
         for k, C in itertools.product(KS, CS):
             on_test = {} if split is None else {"error": rng.random()}
             found.append(
-                cell_record(dataset="a", loss=loss, weights=weights, split=split, k=k, n=N, C=C, tol=1e-3, gaps=None,
-                            validation={"error": rng.random(5).tolist()}, test=on_test, n_folds=5)
+                cell_record(dataset="a", loss=loss, weights=weights, split=split, k=k, n=N, strength=C, tol=1e-3,
+                            gaps=None, validation={"error": rng.random(5).tolist()}, test=on_test, n_folds=5)
             )  # fmt: skip
         common = {"dataset": "a", "loss": loss, "weights": weights, "split": split}
         for aggregate, k in (("average", N), ("atk", 50.0)):
-            found.append({"record": "map", **common, "aggregate": aggregate, "measure": "error", "k": k, "C": 1.0,
-                          "map": [1.0, rng.random()], "validation": rng.random(5).tolist()})  # fmt: skip
+            found.append({"record": "map", **common, "aggregate": aggregate, "measure": "error", "k": k,
+                          "strength": 1.0, "map": [1.0, rng.random()],
+                          "validation": rng.random(5).tolist()})  # fmt: skip
         if split is not None:
-            decisions = [{"k": k, "C": 1.0, "decisions": rng.random((1, 4)).tolist()} for k in (50.0, N)]
+            decisions = [{"k": k, "strength": 1.0, "decisions": rng.random((1, 4)).tolist()} for k in (50.0, N)]
             found.append({"record": "said", **common, "rows": rng.permutation(12)[:4].tolist(), "cells": decisions})
     return found
 
@@ -186,7 +187,7 @@ def test_grids_hold_what_records_say_in_whatever_order():
     own = [r for r in told if (r["split"], r["loss"], r["weights"]) == (1, "squared_hinge", "balanced")]
     for record in own:
         if record["record"] == "cell":
-            i, j = KS.index(record["k"]), CS.index(record["C"])
+            i, j = KS.index(record["k"]), CS.index(record["strength"])
             assert one.validation["error"][:, i, j].tolist() == record["validation"]["error"]
             assert one.test["error"][i, j] == record["test"]["error"]
         elif record["record"] == "map":
@@ -209,6 +210,8 @@ def test_choices_do_not_look_at_the_test_part():
     told = records()
     for split in range(3):
         one, two = (choose(collect_grids(of, "a")[split], "error") for of in (told, [turned(r) for r in told]))
-        assert [(c.loss, c.weights, c.k, c.C) for c in one] == [(c.loss, c.weights, c.k, c.C) for c in two]
+        assert [(c.loss, c.weights, c.k, c.strength) for c in one] == [
+            (c.loss, c.weights, c.k, c.strength) for c in two
+        ]
         assert np.array_equal(one[0].said, -two[0].said)
         assert one[0].said.any()

@@ -72,7 +72,9 @@ def test_weights_are_in_units_of_the_target(tmp_path):
         found.append(run(data, tmp_path / f"{scale}.jsonl", small("regression", losses=("squared_error",))))
     for kind in ("model", "other"):
         one, ten = (records_of(records, kind)[0] for records in found)
-        for (name, weight), (other_name, other_weight) in zip(one["coefficients"], ten["coefficients"], strict=True):
+        for (name, weight), (other_name, other_weight) in zip(
+            one["feature_weights"], ten["feature_weights"], strict=True
+        ):
             assert name == other_name
             assert other_weight == pytest.approx(10.0 * weight, rel=1e-3)
     errors = [[row["error"] for row in records_of(records, "hard_row")] for records in found]

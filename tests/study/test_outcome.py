@@ -45,7 +45,8 @@ def sides(average, atk, lead, rows, loss="log_loss", shift=-1.0, mapped_lead=Non
 
 def data_record():
     return {"task": "classification", "classes": ["no", "yes"], "truth": TRUTH.tolist(), "groups": None, "tail": 0.1,
-            "clusters": None, "time": None, "n_folds": FOLDS, "n_used": N, "dataset": "made"}  # fmt: skip
+            "clusters": None, "time": None, "n_folds": FOLDS, "n_used": N, "dataset": "made",
+            "model": "linear"}  # fmt: skip
 
 
 def parts():

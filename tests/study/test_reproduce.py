@@ -44,7 +44,7 @@ def test_the_average_column_is_what_scikit_learn_gets(results, name, loss, measu
         X, y = drawn(load_dataset(name), split)
         train, validation, test = paper_split(y.size, split)
         Z = np.c_[scale_features(X, train), np.ones(y.size)]  # a penalised intercept is one more feature
-        for j, C in enumerate(grid.Cs):
+        for j, C in enumerate(grid.strengths):
             if not 1e-3 <= C <= 1e3:
                 continue
             n = train.size
@@ -80,7 +80,7 @@ def test_stochastic_and_exact_tables_agree():
         exact, sgd = (
             collect_grids(PaperTables([monk], 1, solver).run(task), "monk")[0][0] for solver in ("exact", "sgd")
         )
-    at = [np.isclose(grid.Cs, 10.0) for grid in (exact, sgd)]
+    at = [np.isclose(grid.strengths, 10.0) for grid in (exact, sgd)]
     above_collapse = slice(-3, None)
     difference = exact.test["error"][above_collapse, at[0]] - sgd.test["error"][above_collapse, at[1]]
     assert np.abs(difference).max() < 0.05

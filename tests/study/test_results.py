@@ -74,6 +74,6 @@ def test_other_files_are_no_results(tmp_path):
 
 @pytest.mark.parametrize(("k", "aggregate"), [(1, "maximum"), (2, "atk"), (10, "average")])
 def test_the_aggregate_is_named(k, aggregate):
-    record = cell_record(dataset="a", loss="hinge", weights="plain", split=0, k=k, n=10.0, C=1.0, tol=1e-3, gaps=[0.0],
-                         validation={}, test={})  # fmt: skip
+    record = cell_record(dataset="a", loss="hinge", weights="plain", split=0, k=k, n=10.0, strength=1.0, tol=1e-3,
+                         gaps=[0.0], validation={}, test={})  # fmt: skip
     assert record["aggregate"] == aggregate

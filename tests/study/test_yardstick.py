@@ -1,4 +1,4 @@
-"""The yardstick: gradient boosting on the splits of one repeat, read as the measures ask."""
+"""The yardstick: a model of the other family on the splits of one repeat, read as the measures ask."""
 
 from __future__ import annotations
 
@@ -10,9 +10,15 @@ from scipy.sparse import csr_array
 from scipy.special import expit
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import balanced_accuracy_score, log_loss
+from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
+from atklearn import ATkRegressor
+from atklearn.boosting import ATkBoostingClassifier
+from atklearn.study.comparison import run_comparison
+from atklearn.study.families import BoostedModels
 from atklearn.study.outcome import Outcome, Question
+from atklearn.study.results import read_results
 from atklearn.study.running import Task
 from atklearn.study.split_grids import SplitGrids
 from atklearn.study.yardstick import Yardstick
@@ -57,17 +63,41 @@ def test_every_row_is_said_once_by_a_model_that_had_not_seen_it(kind):
     assert sorted(rows) == list(range(len(y)))
 
 
-def test_it_is_the_model_of_scikit_learn():
-    """Decision values are log-odds of its probabilities, fitted to the training part alone."""
+@pytest.mark.parametrize(
+    ("installed", "library", "model"),
+    [
+        (True, "LightGBM", ATkBoostingClassifier(k=1.0, n_estimators=10, random_state=0)),
+        (False, "scikit-learn", HistGradientBoostingClassifier(max_iter=10, random_state=0)),
+    ],
+)
+def test_it_is_gradient_boosting_as_it_comes(installed, library, model, monkeypatch):
+    """Decision values are log-odds of its probabilities, fitted to the training part alone; the record says whose."""
+    monkeypatch.setattr("atklearn.study.yardstick.has_boosting", lambda: installed)
     grids = SplitGrids(table(*rare()), few())
     with threadpool_limits(1):
         (record,) = Yardstick(grids).run(Task("yardstick 1", 1))
         taken = grids.take(1)
         train, test = taken.places
         y = grids.y[taken.rows]
-        model = HistGradientBoostingClassifier(max_iter=10, random_state=0).fit(taken.X[train], y[train])
+        model.fit(taken.X[train], y[train])
+    assert (record["model"], record["library"], record["rounds"]) == ("boosting", library, 10)
     assert_allclose(expit(record["decisions"][0]), model.predict_proba(taken.X[test])[:, 1], rtol=1e-5)
     assert_allclose(record["prior"], np.bincount(y[train]) / train.size, rtol=1e-6)
+
+
+def test_beside_trees_it_is_the_average_of_a_linear_model(tmp_path):
+    X, y = made_numbers()
+    settings = small("regression", family=BoostedModels((0.5, 1.0), (3, 6)))
+    records = run(table(X, y, "regression"), tmp_path / "trees.jsonl", settings)
+    grids = SplitGrids(table(X, y, "regression"), settings)
+    for record in yardsticks(records):
+        assert (record["model"], record["library"], record["rounds"]) == ("linear", "atklearn", None)
+        train, test = parts_of(grids.take(record["split"]))
+        scaler = StandardScaler().fit(X[train])
+        mean, spread = y[train].mean(), y[train].std()
+        own = ATkRegressor(k=1.0).fit(scaler.transform(X[train]), (y[train] - mean) / spread)
+        assert_allclose(record["decisions"][0], mean + spread * own.predict(scaler.transform(X[test])), rtol=1e-5)
+    assert outcome(records, "rmse").yardstick["rmse"] < np.std(y)
 
 
 def test_measures_that_count_classes_alike_allow_for_their_shares(tmp_path):
@@ -105,6 +135,15 @@ def test_longer_runs_and_other_questions_do_not_repeat_it(tmp_path, monkeypatch)
     run(data, path, few(repeats=2), Question("error"))
     assert len(asked) == 3
     assert in_any_order(yardsticks(longer)) == in_any_order(first)
+
+
+def test_of_another_library_it_is_another_run(tmp_path, monkeypatch):
+    data, path = table(*made()), tmp_path / "run" / "results.jsonl"
+    run_comparison(data, few(), Question("error"), path)
+    monkeypatch.setattr("atklearn.study.yardstick.has_boosting", lambda: False)
+    finished = run_comparison(data, few(), Question("error"), path)
+    assert "(with other yardstick)" in finished.moved
+    assert {record["library"] for record in yardsticks(read_results(finished.path))} == {"scikit-learn"}
 
 
 def test_many_rows_are_thinned(monkeypatch):

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
 from atklearn.boosting.atk_objective import ATkObjective
 from atklearn.boosting.metric import ATkMetric
@@ -105,7 +106,7 @@ class BoostedTrees:
     def raw(self, X: Any, rounds: int | None = None) -> Array:
         """Return raw predictions, shape (n_rows,), after all rounds that count or after fewer."""
         number = self.rounds if rounds is None else min(rounds, self.rounds)
-        said: Array = self.booster.predict(X, raw_score=True, num_iteration=number, **_threads_for(X))
+        said: Array = self.booster.predict(_as_read(X), raw_score=True, num_iteration=number, **_threads_for(X))
         return self.start + said
 
     @property
@@ -145,13 +146,17 @@ def boost(
     start = objective.start(y, mass)
     given = {**_threads_for(X), **recipe.parameters}
     options = {"categorical_feature": list(recipe.categorical), "params": given}
-    rows = lightgbm.Dataset(X, y, weight=mass, init_score=np.full(y.size, start), **options)
+    rows = lightgbm.Dataset(_as_read(X), y, weight=mass, init_score=np.full(y.size, start), **options)
     callbacks: list[Callable[[Any], None]] = []
     others: dict[str, Any] = {}
     if held_out is not None:
         others["valid_sets"] = [
             lightgbm.Dataset(
-                held_out.X, held_out.y, weight=held_out.mass, init_score=np.full(held_out.y.size, start), reference=rows
+                _as_read(held_out.X),
+                held_out.y,
+                weight=held_out.mass,
+                init_score=np.full(held_out.y.size, start),
+                reference=rows,
             )
         ]
         others["feval"] = partial(_measure, held_out)
@@ -163,6 +168,11 @@ def boost(
     booster = lightgbm.train(parameters, rows, recipe.rounds, callbacks=callbacks, **others)
     found = booster.best_iteration if booster.best_iteration > 0 else booster.current_iteration()
     return BoostedTrees(start, booster, int(found))
+
+
+def _as_read(X: Any) -> Any:
+    """Return rows as LightGBM reads them: of what is sparse it knows matrices, not arrays."""
+    return sp.csr_matrix(X) if sp.issparse(X) else X
 
 
 def _threads_for(X: Any) -> dict[str, int]:

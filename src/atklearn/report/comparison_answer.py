@@ -41,23 +41,18 @@ def _recommendation(found: Findings) -> str:
         )
     return (
         f"Recommended for {MEASURES[found.score].title}: {what}, with {LOSS_TITLES[model['loss']]}{weights} and "
-        f"C = {model['C']:g}{mapped}: {model['reason']}."
+        f"{found.words.valued(model['strength'])}{mapped}: {model['reason']}."
     )
 
 
 def _ends_of_grids(found: Findings) -> list[Block]:
-    """Say what it means where the C or the k of the recommended model is at the end of what was tried."""
-    model, notes = found.model, []
+    """Say what it means where the strength or the k of the recommended model is at the end of what was tried."""
+    model, words, notes = found.model, found.words, []
     grid = found.grid_of(model["loss"], model["weights"])
-    if len(grid.Cs) > 1 and model["C"] == grid.Cs[-1]:
-        notes.append(
-            f"C = {model['C']:g} is the largest that was tried: hardly any regularisation. More would change little."
-        )
-    if len(grid.Cs) > 1 and model["C"] == grid.Cs[0]:
-        notes.append(
-            f"C = {model['C']:g} is the smallest that was tried: the features hardly help, and the model is nearly "
-            "constant."
-        )
+    if len(grid.strengths) > 1 and model["strength"] == grid.strengths[-1]:
+        notes.append(f"{words.valued(model['strength'])} {words.at_largest}")
+    if len(grid.strengths) > 1 and model["strength"] == grid.strengths[0]:
+        notes.append(f"{words.valued(model['strength'])} {words.at_smallest}")
     smallest = grid.shares[grid.below_all][:1]
     if np.isclose(smallest, model["share"]).any():
         notes.append("This k is the smallest that was tried: a smaller one might be better still.")
@@ -127,12 +122,12 @@ def _verdict_table(found: Findings) -> Table:
         _verdict_rows(found.outcome.verdicts),
         " ".join(
             [
-                f"Loss, class weights, C and k are chosen within each training part by the measure of the line; AT_k "
-                f"keeps the average unless a smaller k leads by more than half a standard error. Values are of all "
-                f"{len(data['truth'])} rows, each predicted {times(found.repeats)} by a fit that had not seen it. "
-                f"Intervals hold for all lines together at {percent(1.0 - SIGNIFICANCE)} (Holm). The same: the "
-                f"interval is within the margin, {percent(found.margin)} of the measure's own scale. Helps, hurts: it "
-                f"is without zero, and the difference is beyond the margin. k/n: the median of what AT_k chose.",
+                f"Loss, class weights, {found.words.axis} and k are chosen within each training part by the measure of "
+                f"the line; AT_k keeps the average unless a smaller k leads by more than half a standard error. Values "
+                f"are of all {len(data['truth'])} rows, each predicted {times(found.repeats)} by a fit that had not "
+                f"seen it. Intervals hold for all lines together at {percent(1.0 - SIGNIFICANCE)} (Holm). The same: "
+                f"the interval is within the margin, {percent(found.margin)} of the measure's own scale. Helps, hurts: "
+                f"it is without zero, and the difference is beyond the margin. k/n: the median of what AT_k chose.",
                 *notes,
                 *([f"Here the tail is {percent(tail)} of the rows."] if data["task"] == "regression" else []),
             ]

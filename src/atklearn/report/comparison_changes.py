@@ -12,6 +12,7 @@ from atklearn.losses.labels import chosen_labels
 from atklearn.measures import MEASURES
 from atklearn.report.comparison_findings import Contrast, Findings
 from atklearn.report.content import Block, Cell, Table
+from atklearn.report.family_words import FamilyWords
 from atklearn.report.wording import amount, listed, model_in_words, sentence
 from atklearn.study.results import Record
 
@@ -145,23 +146,27 @@ def _errors(found: Findings, contrast: Contrast) -> list[Block]:
 
 
 def _weights(found: Findings) -> list[Block]:
-    """Return the largest weights of the two models that are fitted to all rows."""
+    """Return what the features weigh most in the two models that are fitted to all rows."""
     models = [found.model, *([] if found.other is None else [found.other])]
     models.sort(key=lambda model: -float(model["share"]))
     titles = ["average" if model["share"] == 1.0 else "AT_k" for model in models]
-    numbers = found.data["task"] == "regression"
-    classes = found.data.get("classes", [])
+    words, task = found.words, found.data["task"]
+    # in units of the target; all else is a part of what the model weighs in all
+    numbers = words.is_linear and task == "regression"
+    classes = found.data.get("classes", []) if words.is_linear else []
     values = np.array([_scaled(model, numbers) for model in models])  # (n_models, n_features, n_problems)
     sizes = np.abs([*values, values[0] - values[-1]]).max(axis=0)
     order = np.argsort(-sizes, axis=None, kind="stable")[:_N_WEIGHTS]
     like = float(sizes.max()) if numbers else 10.0
     rows = []
     for i, j in zip(*np.unravel_index(order, sizes.shape), strict=True):
-        name = Cell(models[0]["coefficients"][i][0])
+        name = Cell(models[0]["feature_weights"][i][0])
         which = [Cell(classes[j])] if len(classes) > 2 else []
-        rows.append([name, *which, *(Cell(_weight(value, like, numbers)) for value in values[:, i, j])])
+        rows.append([name, *which, *(Cell(_weight(value, like, numbers, words)) for value in values[:, i, j])])
     unit = found.model["feature_unit"]
-    if numbers:
+    if not words.is_linear:
+        note = "In per cent of what all splits of a model's trees gain, by the feature that they split by."
+    elif numbers:
         note = (
             f"How much the prediction of {found.data['target']} changes with one {unit} of the feature, in units of "
             f"{found.data['target']}."
@@ -172,30 +177,33 @@ def _weights(found: Findings) -> list[Block]:
             f"the features are scaled to their {unit}. A weight above zero speaks for "
             f"{'the class that is named' if len(classes) > 2 else classes[1]}."
         )
+    described = [_described(*pair, words) for pair in zip(titles, models, strict=True)]
     n_weights = found.model["n_features"] * values.shape[2]
-    part = f"the {len(rows)} largest weights or changes" if len(rows) < n_weights else "all weights"
+    part = f"the {len(rows)} largest {words.weights} or changes" if len(rows) < n_weights else f"all {words.weights}"
     return [
         Table(
             "weights",
             f"What the models weigh, fitted to all rows: {part}",
             ["feature", *(["class"] if len(classes) > 2 else []), *titles],
             rows,
-            f"{sentence(listed([_described(*pair) for pair in zip(titles, models, strict=True)]))}. {note}",
+            f"{sentence(listed(described))}. {note}",
         )
     ]
 
 
 def _scaled(model: Record, numbers: bool) -> Array:
     """Return weights, shape (n_features, n_problems): as they are for numbers, else in per cent of their sum."""
-    weights = np.array([values for _, *values in model["coefficients"]], dtype=np.float64)
+    weights = np.array([values for _, *values in model["feature_weights"]], dtype=np.float64)
     sums = np.array(model["weight_sums"])
     return weights if numbers else 100.0 * weights / np.where(sums > 0.0, sums, 1.0)
 
 
-def _weight(value: float, like: float, numbers: bool) -> str:
-    return amount(value, like, signed=True) if numbers else f"{value + 0.0:+.1f}"
+def _weight(value: float, like: float, numbers: bool, words: FamilyWords) -> str:
+    if numbers:
+        return amount(value, like, signed=True)
+    return f"{value + 0.0:+.1f}" if words.is_linear else f"{value:.1f}"
 
 
-def _described(title: str, model: Record) -> str:
+def _described(title: str, model: Record, words: FamilyWords) -> str:
     k = "" if title == "average" else f"k/n = {model['share']:.3g}, "
-    return f"{title}: {model_in_words(model['loss'], model['weights'])}, {k}C = {model['C']:g}"
+    return f"{title}: {model_in_words(model['loss'], model['weights'])}, {k}{words.valued(model['strength'])}"

@@ -25,7 +25,7 @@ _TRADED = {"classification": ("error", "worst_class_error"), "regression": ("rms
 
 
 def trade_off(found: Findings) -> Chart:
-    """Return the mean against the tail, along k: the cross-validation on all rows, at the best C of each k."""
+    """Return the mean against the tail, along k: the cross-validation on all rows, at the best strength of each k."""
     mean, tail = (MEASURES[name] for name in _TRADED[found.data["task"]])
     grid = found.traced
     name = model_in_words(grid.loss, grid.weights)
@@ -56,9 +56,10 @@ def trade_off(found: Findings) -> Chart:
         mean.heading,
         tail.heading,
         series,
-        note=f"Each point is a k, written as part of the rows, for {name}: cross-validation on all rows, at the C that "
-        f"is best for {MEASURES[found.score].title}. Down is better for the worst off, left on the whole. It shows "
-        "what is on offer; whether a difference is more than chance is said by the table of answers alone.",
+        note=f"Each point is a k, written as part of the rows, for {name}: cross-validation on all rows, at the "
+        f"{found.words.axis} that is best for {MEASURES[found.score].title}. Down is better for the worst off, left on "
+        "the whole. It shows what is on offer; whether a difference is more than chance is said by the table of "
+        "answers alone.",
     )
 
 
@@ -66,12 +67,12 @@ def score_against_k(found: Findings) -> Explorer:
     """Return the cross-validated score of all rows against k, with a slider; it moves the boundary of 2-D data."""
     measure, shown = MEASURES[found.score], found.traced
     grids = [grid for grid in found.outcome.all_rows if found.score in grid.validation]
-    best_average = max(float(_at_best_C(grid, found.score).mean(axis=0)[-1] * measure.sign) for grid in grids)
+    best_average = max(float(_at_best_strength(grid, found.score).mean(axis=0)[-1] * measure.sign) for grid in grids)
     series = []
     for grid in grids:
         if len(grid.ks) == 1:
             continue
-        folds = measure.factor * _at_best_C(grid, found.score)
+        folds = measure.factor * _at_best_strength(grid, found.score)
         mean, error = folds.mean(axis=0), folds.std(axis=0, ddof=1) / np.sqrt(len(folds))
         curve = Series(model_in_words(grid.loss, grid.weights), _ks(grid), mean.tolist())
         if grid is shown:
@@ -91,11 +92,11 @@ def score_against_k(found: Findings) -> Explorer:
         series,
         log_x=bool(ends[-1] > 10.0 * ends[0]),
         marks=marks,
-        note="Cross-validation on all rows, at the best C of each k; the band is one standard error. A curve that gets "
-        "better to the left says that AT_k mends its own average; only where it is better than the line of the best "
-        "average, with any loss and weights, would it gain what class weights or another loss do not.",
+        note=f"Cross-validation on all rows, at the best {found.words.axis} of each k; the band is one standard error. "
+        "A curve that gets better to the left says that AT_k mends its own average; only where it is better than the "
+        "line of the best average, with any loss and weights, would it gain what class weights or another loss do not.",
     )
-    values = measure.factor * _at_best_C(shown, found.score).mean(axis=0)
+    values = measure.factor * _at_best_strength(shown, found.score).mean(axis=0)
     # the fits of the plane are those of the grid, each at its best C
     lines = [_line(f"AT_k, k = {point['k']:.0f}", point["line"], "atk") for point in found.points]
     steps = []
@@ -114,8 +115,8 @@ def _shares(grid: Grid) -> Array:
     return grid.shares[grid.ks > 1.0]
 
 
-def _at_best_C(grid: Grid, score: str) -> Array:
-    """Return the score of every fold and k but the maximum's, at the best C of each k; shape (n_folds, n_ks)."""
+def _at_best_strength(grid: Grid, score: str) -> Array:
+    """Return the score of every fold and k but the maximum's, at the best strength of each k; shape (n_folds, n_ks)."""
     places = np.flatnonzero(grid.ks > 1.0)
     best = grid.scores(score).mean(axis=0)[places].argmax(axis=1)
     return grid.validation[score][:, places, best]

@@ -11,6 +11,7 @@ import numpy as np
 
 from atklearn.losses.individual import Array
 from atklearn.measures import MEASURES
+from atklearn.report.family_words import FAMILY_WORDS
 from atklearn.report.wording import listed, number, sentence, span, units
 from atklearn.study.evidence import Choice, Grid
 from atklearn.study.outcome import Outcome, Question
@@ -69,7 +70,8 @@ class Findings:
         self.other: Record | None = next(iter(kinds.get("other", [])), None)
         self.hard_rows, self.planes = kinds.get("hard_row", []), kinds.get("plane", [])
         self.points = kinds.get("point", [])
-        self.boosting = kinds.get("yardstick", [])
+        self.yardsticks = kinds.get("yardstick", [])
+        self.words = FAMILY_WORDS[self.data["model"]]
         self.score: str = answer["score"]
         self.traced_names: list[str] = answer["traced"]
         self.margin: float = answer["margin"]
@@ -182,7 +184,7 @@ def would_settle(verdict: Verdict) -> str:
 
 def comparison_summary(found: Findings) -> dict[str, Any]:
     """Return the answer as plain data, for programs; docs/compare.md describes it."""
-    outcome, model = found.outcome, found.model
+    outcome = found.outcome
     return {
         "dataset": found.data["dataset"],
         "data": {**found.data["health"], "notes": found.data["notes"]},
@@ -199,7 +201,7 @@ def comparison_summary(found: Findings) -> dict[str, Any]:
             name: {"map": outcome.map_kind, **_plain(verdict)} for name, verdict in outcome.contests.items()
         },
         "within_log_loss": {name: _plain(verdict) for name, verdict in outcome.within_log_loss.items()},
-        "recommendation": {name: model[name] for name in ("loss", "weights", "k", "share", "C", "map", "reason")},
+        "recommendation": _recommendation(found),
         "methods": [
             {"aggregate": method.aggregate, "loss": method.loss, "weights": method.weights,
              "k_shares": [choice.share for choice in choices],
@@ -209,6 +211,13 @@ def comparison_summary(found: Findings) -> dict[str, Any]:
         "yardstick": outcome.yardstick,
         "hardest_rows": [row["row"] for row in found.hard_rows],
     }  # fmt: skip
+
+
+def _recommendation(found: Findings) -> dict[str, Any]:
+    """Return what to use, as plain data; the strength has the name that the family has for it."""
+    model = found.model
+    names = ("model", "loss", "weights", "k", "share", "strength", "map", "reason")
+    return {found.words.field if name == "strength" else name: model[name] for name in names}
 
 
 def _plain(verdict: Verdict) -> dict[str, Any]:

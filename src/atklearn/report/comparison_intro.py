@@ -33,7 +33,7 @@ def what_is_compared(found: Findings) -> list[Block]:
         f"it looks at the average of the k largest errors. With k = {n}, all rows, that is the usual average; with "
         "k = 1 it is the maximum. The smaller k is, the more the model listens to the rows that are hard to predict. "
         "Which k is best depends on the data, and is found by trying several on rows that the fit has not seen "
-        "(cross-validation).",
+        f"(cross-validation). {found.words.models}",
         f"What counts here is {measure.title}{meaning}. A {better} one is better. “Helps” and “hurts” say that "
         f"AT_k changes it by more than chance would and by more than {scale}; “the same”, that any change is smaller "
         "than that; “undecided”, that these rows do not tell.",

@@ -38,7 +38,7 @@ def comparison_page(found: Findings) -> Page:
         Section("methods", "All methods", all_methods(found)),
         Section("hard", "The hardest rows", hardest_rows(found)),
     ]
-    title = f"Maximum, average and AT_k on {found.data['dataset']}"
+    title = f"{found.words.title} on {found.data['dataset']}"
     answer = verdict_in_words(found), headline(found), found.verdict.answer
     warnings = [sentence(warning) for warning in found.data["health"]["warnings"]]
     return Page(title, *answer, sections, _provenance(found), warnings)
@@ -53,17 +53,27 @@ def _provenance(found: Findings) -> list[tuple[str, str]]:
         *([("Rows compared on", f"{data['n_used']}, drawn at random")] if data["n_used"] < data["n"] else []),
         *([("Rows judged on", f"{len(data['truth'])} of them")] if len(data["truth"]) < data["n_used"] else []),
         ("Splits", _splits(found)),
-        ("Choice of loss, weights, k and C", f"within each training part, {_folds(found)}, by each measure for itself"),
-        ("Grids", _sizes(found.outcome.all_rows)),
+        (
+            f"Choice of loss, weights, k and {found.words.axis}",
+            f"within each training part, {_folds(found)}, by each measure for itself",
+        ),
+        ("Grids", _sizes(found.outcome.all_rows, found.words.field)),
         *([("Left out", config["left_out"])] if config["left_out"] else []),
         ("Features", f"made by a pipeline fitted to each training part: {data['features']}"),
-        ("Fits of the grids", certified(found.cells)),
-        ("Fits on all rows", certified([found.model, *([] if found.other is None else [found.other])])),
-        *([("Fits of the pictures", certified(found.points))] if found.points else []),
+        *((name, how) for name, how in _certificates(found) if how),
         ("Started", run["started"]),
         ("Fingerprint of the data", config["data"]),
         ("Versions", ", ".join(f"{name} {version}" for name, version in run["versions"].items())),
     ]  # fmt: skip
+
+
+def _certificates(found: Findings) -> list[tuple[str, str]]:
+    """Say how exact the fits are; empty of those that know no certificate."""
+    return [
+        ("Fits of the grids", certified(found.cells)),
+        ("Fits on all rows", certified([found.model, *([] if found.other is None else [found.other])])),
+        ("Fits of the pictures", certified(found.points)),
+    ]
 
 
 def _splits(found: Findings) -> str:
@@ -92,10 +102,10 @@ def _folds(found: Findings) -> str:
     )
 
 
-def _sizes(grids: Sequence[Grid]) -> str:
+def _sizes(grids: Sequence[Grid], axis: str) -> str:
     """Say how large the grids are."""
     largest = max(grids, key=lambda grid: len(grid.ks))
     maximum = " and the maximum" if largest.ks[0] <= 1.0 < largest.ks[-1] else ""
     n_ks = int(np.sum(largest.ks > 1.0)) if largest.ks[-1] > 1.0 else len(largest.ks)
-    Cs = largest.Cs
-    return f"{n_ks} values of k{maximum}, {len(Cs)} of C from {Cs[0]:g} to {Cs[-1]:g}"
+    strengths = largest.strengths
+    return f"{n_ks} values of k{maximum}, {len(strengths)} of {axis} from {strengths[0]:g} to {strengths[-1]:g}"

@@ -24,7 +24,7 @@ _GRID = np.linspace(0.0, 1.0, 101)
 
 
 def how_good(found: Findings) -> list[Block]:
-    """Return what the two models get wrong, and a model that is not linear beside them."""
+    """Return what the two models get wrong, and a model of the other family beside them."""
     blocks: list[Block] = [*_yardstick(found)]
     if found.contrast is not None:
         of_task = _classes if found.data["task"] == "classification" else _numbers
@@ -147,8 +147,8 @@ def _calibration(found: Findings) -> list[Block]:
             "rows of which it is true, %",
             [*series, _diagonal(series)],
             note="Each point is a tenth of the rows, by predicted probability. On the dashed line, of rows with a "
-            "predicted probability of 30 %, 30 % are of that class. Log loss, k and C chosen by it; only log loss has "
-            "probabilities.",
+            "predicted probability of 30 %, 30 % are of that class. Log loss, "
+            f"k and {found.words.axis} chosen by it; only log loss has probabilities.",
         )
     ]
 
@@ -193,10 +193,10 @@ def _numbers(found: Findings, contrast: Contrast) -> list[Block]:
 
 
 def _yardstick(found: Findings) -> list[Block]:
-    """Return gradient boosting beside the linear models, by every measure, and what follows for the one that counts."""
-    values, verdicts = found.outcome.yardstick, found.outcome.verdicts
+    """Return the other family beside these models, by every measure, and what follows for the one that counts."""
+    values, verdicts, words = found.outcome.yardstick, found.outcome.verdicts, found.words.yardstick
     if not values:
-        return ["Gradient boosting was not fitted for comparison: the features are sparse and too many for it."]
+        return [f"{sentence(words.name)} was not fitted for comparison: the features are sparse and too many for it."]
     rows = []
     for name, verdict in verdicts.items():
         of_line = [verdict.average, verdict.atk, values[name]]
@@ -206,33 +206,31 @@ def _yardstick(found: Findings) -> list[Block]:
             for v in of_line
         ]
         rows.append([Cell(MEASURES[name].heading), *cells])
-    fitted, rounds = found.boosting[0]["n_train"], found.boosting[0]["rounds"]
+    record = found.yardsticks[0]
     alike = [MEASURES[name].title for name in verdicts if MEASURES[name].classes_alike]
     rule = (
         " For measures that count all classes alike, its labels allow for how frequent each class is." if alike else ""
     )
     return [
-        _is_linear_sensible(found),
+        _is_family_sensible(found),
         Table(
             "yardstick",
-            "A model that is not linear, for comparison",
-            ["measure", "best average", "best AT_k", "gradient boosting"],
+            words.title,
+            ["measure", "best average", "best AT_k", words.name],
             rows,
-            f"Gradient boosting of scikit-learn as it comes, at most {rounds} rounds of trees, fitted to {fitted} rows "
-            f"of each split of the first repeat; nothing about it was tuned.{rule}",
+            f"{words.as_it_comes.format(**record)}, fitted to {record['n_train']} rows of each split of the first "
+            f"repeat; nothing about it was tuned.{rule}",
         ),
     ]
 
 
-def _is_linear_sensible(found: Findings) -> str:
-    """Say whether a linear model is sensible here, by the measure that counts."""
-    measure, verdict, boosted = MEASURES[found.score], found.verdict, found.outcome.yardstick[found.score]
-    linear = max(verdict.average, verdict.atk, key=lambda value: measure.sign * value)
-    one, other = (f"{number(v, found.score, like=verdict.average)}{measure.unit}" for v in (boosted, linear))
-    numbers = f"{measure.title} {one} with gradient boosting, {other} with the best linear model"
-    gain = measure.sign * (boosted - linear)
-    if gain > verdict.margin:
-        return f"A non-linear model is better here: {numbers}. Consider one before you tune k."
-    if gain < -verdict.margin:
-        return f"A linear model is sensible here, and better than a non-linear one that nobody tuned: {numbers}."
-    return f"A linear model is sensible here, and a non-linear one no better by an amount that matters: {numbers}."
+def _is_family_sensible(found: Findings) -> str:
+    """Say whether these models are sensible here, by the measure that counts."""
+    measure, verdict, standard = MEASURES[found.score], found.verdict, found.outcome.yardstick[found.score]
+    words = found.words.yardstick
+    ours = max(verdict.average, verdict.atk, key=lambda value: measure.sign * value)
+    one, other = (f"{number(v, found.score, like=verdict.average)}{measure.unit}" for v in (standard, ours))
+    numbers = f"{measure.title} {one} with {words.with_it}, {other} with {words.with_ours}"
+    gain = measure.sign * (standard - ours)
+    said = words.better if gain > verdict.margin else words.worse if gain < -verdict.margin else words.same
+    return said.format(numbers)

@@ -48,7 +48,8 @@ def _methods_table(found: Findings) -> Table:
     average_only = [LOSS_TITLES[loss] for loss in sorted(AVERAGE_ONLY) if any(m.loss == loss for m in ordered)]
     return Table(
         "methods",
-        f"Each loss and kind of class weights by itself, k and C chosen by {MEASURES[found.score].title}",
+        f"Each loss and kind of class weights by itself, k and {found.words.axis} chosen by "
+        f"{MEASURES[found.score].title}",
         ["method", *(MEASURES[name].heading for name in outcome.measures)],
         rows,
         " ".join(

@@ -1,4 +1,4 @@
-"""Maximum, average and AT_k on a table: k and C chosen within each training part, test parts that nothing has seen."""
+"""Maximum, average and AT_k on a table: all chosen within each training part, on test parts that nothing has seen."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def run_comparison(
     if data.time is not None:  # there is one way to split by time
         settings = replace(settings, repeats=1, last_repeats=1)
     experiment = SplitGrids(data, settings)
-    with ResultsFile(path, "compare", _config(data, settings), fresh=fresh) as results:
+    with ResultsFile(path, "compare", _config(data, settings, Yardstick(experiment)), fresh=fresh) as results:
         there = _repeats_in(results.finished, experiment)
         if there > settings.repeats:
             experiment = SplitGrids(data, replace(settings, repeats=there))
@@ -89,16 +89,18 @@ def run_comparison(
         run_experiment(experiment, results, n_jobs=n_jobs, on_task=on_task)
         run_experiment(yardstick, results, n_jobs=n_jobs, on_task=on_task)
         outcome = Outcome.from_records(read_results(results.path), question, repeats)
-        run_experiment(LastFit(data, outcome, settings.tol, last), results, on_task=on_task)
+        run_experiment(LastFit(data, outcome, settings.family, last), results, on_task=on_task)
     return Finished(results.path, results.moved, last.name, outcome.recommendation)
 
 
-def _config(data: TabularData, settings: Settings) -> dict[str, Any]:
+def _config(data: TabularData, settings: Settings, yardstick: Yardstick) -> dict[str, Any]:
     """Return everything that determines the fits."""
-    fits = {name: value for name, value in asdict(settings).items() if name != "repeats"}
+    fits = {name: value for name, value in asdict(settings).items() if name not in ("repeats", "family")}
+    grid = {"model": settings.family.name, **vars(settings.family)}
     return {"data": data.fingerprint, "dataset": data.name, "target": data.target_name, "task": data.task,
             "group": data.group_name, "split_by": data.split_by_name, "time": data.time_name,
-            "columns": _fingerprint_of_columns(data), **fits}  # fmt: skip
+            "columns": _fingerprint_of_columns(data), **grid, **fits,
+            "yardstick": yardstick.standard.library}  # fmt: skip
 
 
 def _repeats_in(finished: Iterable[str], experiment: SplitGrids) -> int:

@@ -1,10 +1,11 @@
 """What the cells of a comparison say: who chose what, and how it did on rows that nothing had seen.
 
 A *method* is an aggregate loss (maximum, average, AT_k) with an individual loss and class weights. On every split its
-C, and for AT_k its k, are chosen by validation within the training part alone, and by the very measure they are judged
-by; what counts is the test part. The comparison is between the best average and the best AT_k, whose individual loss
-and class weights are chosen in the same way. AT_k includes the average and keeps it, the same fit, unless a smaller k
-is better by more than half a standard error: see :func:`choose` and docs/decisions/0016.
+*strength*, and for AT_k its k, are chosen by validation within the training part alone, and by the very measure they
+are judged by; what counts is the test part. The strength is the C of a linear model, or the rounds of boosted trees:
+how closely a fit may follow its training part. The comparison is between the best average and the best AT_k, whose
+individual loss and class weights are chosen in the same way. AT_k includes the average and keeps it, the same fit,
+unless a smaller k is better by more than half a standard error: see :func:`choose` and docs/decisions/0016.
 
 In the *contest* both sides may also map their decision values, fitted to the measure: a tuned threshold, or a f + b.
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -50,7 +52,7 @@ class Mapped:
 
     Attributes
     ----------
-    k, C : float
+    k, strength : float
     map : tuple of float
         Slope and shift.
     validation : ndarray of shape (n_folds,)
@@ -58,7 +60,7 @@ class Mapped:
     """
 
     k: float
-    C: float
+    strength: float
     map: Map
     validation: Array
 
@@ -72,24 +74,25 @@ class Grid:
     loss, weights : str
     ks, shares : ndarray of shape (n_ks,)
         Ascending, in samples and as part of them.
-    Cs : ndarray of shape (n_Cs,)
+    strengths : ndarray of shape (n_strengths,)
+        Ascending; whole numbers of rounds.
     n_folds : int or None
         Into how many folds the training part was divided; None if its validation part is a single one.
-    validation : dict of ndarrays of shape (n_folds, n_ks, n_Cs)
-    test : dict of ndarrays of shape (n_ks, n_Cs)
+    validation : dict of ndarrays of shape (n_folds, n_ks, n_strengths)
+    test : dict of ndarrays of shape (n_ks, n_strengths)
     mapped : dict
         Per aggregate ("average", "atk") and measure, its cell with mapped decision values.
     rows : ndarray of int of shape (n_rows,)
         The rows of the test part, as places among those that are judged.
     said : dict of ndarrays of shape (n_problems, n_rows)
-        Per k and C that a measure chose, the decision values of these rows.
+        Per k and strength that a measure chose, the decision values of these rows.
     """
 
     loss: str
     weights: str
     ks: Array
     shares: Array
-    Cs: Array
+    strengths: npt.NDArray[Any]
     n_folds: int | None
     validation: dict[str, Array]
     test: dict[str, Array]
@@ -110,23 +113,23 @@ class Grid:
         return slice(int(self.ks[0] <= 1.0), len(self.ks) - 1)
 
     def scores(self, measure: str) -> Array:
-        """Return the validation of a measure, higher being better, shape (n_folds, n_ks, n_Cs)."""
+        """Return the validation of a measure, higher being better, shape (n_folds, n_ks, n_strengths)."""
         return MEASURES[measure].sign * self.validation[measure]
 
     def choice(self, measure: str, i: int, j: int) -> Choice:
         """Return the choice of a cell by a measure."""
-        k, C = float(self.ks[i]), float(self.Cs[j])
+        k, strength = float(self.ks[i]), self.strengths[j].item()
         return Choice(
             self.loss,
             self.weights,
             k,
             float(self.shares[i]),
-            C,
+            strength,
             None,
             self.scores(measure)[:, i, j],
             self.fold_to_rest,
             self.rows,
-            self.said.get((k, C), _NOTHING),
+            self.said.get((k, strength), _NOTHING),
         )
 
     def mapped_choice(self, aggregate: Aggregate, measure: str) -> Choice | None:
@@ -134,7 +137,8 @@ class Grid:
         cell = self.mapped.get((aggregate, measure))
         if cell is None:
             return None
-        i, j = int(np.flatnonzero(self.ks == cell.k)[0]), int(np.flatnonzero(self.Cs == cell.C)[0])
+        i = int(np.flatnonzero(self.ks == cell.k)[0])
+        j = int(np.flatnonzero(self.strengths == cell.strength)[0])
         plain = self.choice(measure, i, j)
         scores = MEASURES[measure].sign * cell.validation
         said = apply_map(plain.said, cell.map)
@@ -148,7 +152,7 @@ class Choice:
     Attributes
     ----------
     loss, weights : str
-    k, share, C : float
+    k, share, strength : float
     map : tuple of float or None
         Of the decision values, if they are mapped.
     scores : ndarray of shape (n_folds,)
@@ -165,7 +169,7 @@ class Choice:
     weights: str
     k: float
     share: float
-    C: float
+    strength: float
     map: Map | None
     scores: Array
     fold_to_rest: float
@@ -179,12 +183,12 @@ class Choice:
 
 
 def best_of_one(scores: Array) -> tuple[int, int]:
-    """Return the cell of the maximum that is best in validation, from scores of shape (n_folds, n_ks, n_Cs)."""
+    """Return the cell of the maximum that is best in validation, from scores of shape (n_folds, n_ks, n_strengths)."""
     return 0, choose_best(scores[:, :1])[1]
 
 
 def best_of_all(scores: Array) -> tuple[int, int]:
-    """Return the cell of the average that is best in validation, from scores of shape (n_folds, n_ks, n_Cs)."""
+    """Return the cell of the average that is best in validation, from scores of shape (n_folds, n_ks, n_strengths)."""
     return scores.shape[1] - 1, choose_best(scores[:, -1:])[1]
 
 
@@ -286,16 +290,16 @@ def collect_grids(records: Iterable[Record], dataset: str) -> dict[int | None, l
 def _grid(loss: str, weights: str, found: dict[str, list[Record]]) -> Grid:
     """Arrange the cells of one path."""
     cells = found["cell"]
-    ks, Cs = sorted({cell["k"] for cell in cells}), sorted({cell["C"] for cell in cells})
-    places = {(cell["k"], cell["C"]): cell for cell in cells}
-    table = [[places[k, C] for C in Cs] for k in ks]
+    ks, strengths = (sorted({cell[axis] for cell in cells}) for axis in ("k", "strength"))
+    places = {(cell["k"], cell["strength"]): cell for cell in cells}
+    table = [[places[k, strength] for strength in strengths] for k in ks]
     first = table[0][0]
     return Grid(
         loss,
         weights,
         np.array(ks),
         np.array([row[0]["share"] for row in table]),
-        np.array(Cs),
+        np.array(strengths),
         first["n_folds"],
         {
             name: np.moveaxis(np.array([[cell["validation"][name] for cell in row] for row in table]), 2, 0)
@@ -304,13 +308,13 @@ def _grid(loss: str, weights: str, found: dict[str, list[Record]]) -> Grid:
         {name: np.array([[cell["test"][name] for cell in row] for row in table]) for name in first["test"]},
         {
             (record["aggregate"], record["measure"]): Mapped(
-                record["k"], record["C"], (record["map"][0], record["map"][1]), np.array(record["validation"])
+                record["k"], record["strength"], (record["map"][0], record["map"][1]), np.array(record["validation"])
             )
             for record in found.get("map", [])
         },
         np.array([row for record in found.get("said", []) for row in record["rows"]], dtype=np.intp),
         {
-            (cell["k"], cell["C"]): np.array(cell["decisions"])
+            (cell["k"], cell["strength"]): np.array(cell["decisions"])
             for record in found.get("said", [])
             for cell in record["cells"]
         },

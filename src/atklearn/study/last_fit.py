@@ -13,14 +13,14 @@ from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
-from atklearn.estimators.linear import ATkClassifier, ATkRegressor
 from atklearn.losses.individual import Array
 from atklearn.measures import Answers
+from atklearn.study.families import FAMILIES, Family
 from atklearn.study.methods import CLASS_WEIGHTS
 from atklearn.study.outcome import Outcome, Recommendation
 from atklearn.study.planes import plane_records
 from atklearn.study.recalibration import Map, apply_map
-from atklearn.study.results import Record, certificate, relative_gaps, short
+from atklearn.study.results import Record, certificate, short
 from atklearn.study.running import Task, recorded_misses
 from atklearn.tables.column_sources import feature_sources
 from atklearn.tables.tabular import TabularData, feature_names, make_features, take_rows
@@ -69,26 +69,27 @@ def fit_recommended(data: TabularData, recommendation: Recommendation) -> Pipeli
 
 def _model(data: TabularData, recommendation: Recommendation) -> Any:
     """Return a model of the made features, not fitted."""
-    options: dict[str, Any] = {"loss": recommendation.loss, "k": recommendation.share, "C": recommendation.C}
+    model = FAMILIES[recommendation.model]().estimator(
+        data.task, loss=recommendation.loss, k=recommendation.share, strength=recommendation.strength,
+        class_weight=CLASS_WEIGHTS[recommendation.weights],
+    )  # fmt: skip
     unmapped: Map = (1.0, 0.0)
     slope, shift = recommendation.map or unmapped
     if data.task == "classification":
-        model = ATkClassifier(**options, class_weight=CLASS_WEIGHTS[recommendation.weights])
         if recommendation.map is None:
             return model
         return FixedThresholdClassifier(model, threshold=-shift, response_method="decision_function")
-    # as in the comparison, C weighs losses in units of the target's spread
+    # as in the comparison, losses are in units of the target's spread
     scaler = MappedScaler(slope=slope, shift=shift)
     # a map is not undone on the way back
-    return TransformedTargetRegressor(ATkRegressor(**options), transformer=scaler, check_inverse=False)
+    return TransformedTargetRegressor(model, transformer=scaler, check_inverse=False)
 
 
 class LastFit:
     """One task: fit the recommendation on all rows, and what stands beside it, and describe them."""
 
-    def __init__(self, data: TabularData, outcome: Outcome, tol: float, task: Task) -> None:
-        self.data, self.outcome, self.task = data, outcome, task
-        self.tol = tol  # of the fits that are drawn
+    def __init__(self, data: TabularData, outcome: Outcome, family: Family, task: Task) -> None:
+        self.data, self.outcome, self.family, self.task = data, outcome, family, task
         self.recommendation = outcome.recommendation
 
     def tasks(self) -> Sequence[Task]:
@@ -113,7 +114,6 @@ class LastFit:
         weights = [self._weights(model) for _, model in models]
         names = feature_names(maker)
         heaviest = _heaviest(weights, comparable=self.data.task == "regression")
-        coef, intercept = weights[0], self._intercept(last)
         asked = self.outcome.question
         records = [
             {
@@ -127,8 +127,8 @@ class LastFit:
                 {"record": kind, **self._model_record(chosen, model, names, of_model, heaviest)}
                 for kind, (chosen, model), of_model in zip(("model", "other"), models, weights, strict=False)
             ),
-            *self._row_records(shown, losses, said, self._columns(feature_sources(maker), coef)),
-            *plane_records(self.data, self.outcome, maker, X, self.tol, (coef[0], intercept)),
+            *self._row_records(shown, losses, said, self._columns(feature_sources(maker), weights[0])),
+            *self._plane_records(last, maker, X, weights[0][0]),
         ]
         records[1] |= {"top_share": share, "top": self._top(top)}
         return [{**record, "question": task.name} for record in records]
@@ -144,12 +144,18 @@ class LastFit:
 
     def _weights(self, model: Any) -> Array:
         """Return the weights of the made features, a line per problem; for numbers, in units of the target."""
-        coef = np.atleast_2d(_linear(model).coef_)
-        return coef if self.data.task == "classification" else coef * _scale(model)
+        scale = 1.0 if self.data.task == "classification" else _scale(model)
+        return self.family.feature_weights(_inner(model), scale)
+
+    def _plane_records(self, model: Any, maker: Any, X: Any, coef: Array) -> list[Record]:
+        """Return the records of a picture, where fits are lines."""
+        if not self.family.has_lines or self.family.tol is None:
+            return []
+        return plane_records(self.data, self.outcome, maker, X, self.family.tol, (coef, self._intercept(model)))
 
     def _intercept(self, model: Any) -> float:
         """Return what the first problem says where all made features are zero, mapped if it is."""
-        first = float(np.ravel(_linear(model).intercept_)[0])
+        first = float(np.ravel(_inner(model).intercept_)[0])
         if self.data.task == "classification":
             return first + (self.recommendation.map or (1.0, 0.0))[1]
         return float(model.transformer_.inverse_transform(np.array([[first]]))[0, 0])
@@ -162,16 +168,16 @@ class LastFit:
         weights: Array,
         shown: npt.NDArray[np.intp],
     ) -> Record:
-        """Return the record of a fit: what it is, how exact, and its weights."""
-        linear = _linear(model)
+        """Return the record of a fit: what it is, how exact, and what its features weigh."""
+        inner = _inner(model)
         unit = "standard deviation" if hasattr(self.data.features, "columns") else "largest absolute value"
         return {
-            "dataset": self.data.name, "loss": chosen.loss, "weights": chosen.weights,
-            "k": short(chosen.share * len(self.data.target)), "share": chosen.share, "C": chosen.C, "map": chosen.map,
-            "reason": chosen.reason, "objective": short(float(np.mean(linear.objective_))),
-            **certificate(relative_gaps(linear.dual_gap_, linear.objective_), linear.tol), "n_features": len(names),
+            "dataset": self.data.name, "model": chosen.model, "loss": chosen.loss, "weights": chosen.weights,
+            "k": short(chosen.share * len(self.data.target)), "share": chosen.share, "strength": chosen.strength,
+            "map": chosen.map, "reason": chosen.reason, "objective": short(float(np.mean(inner.objective_))),
+            **certificate(self.family.gaps(inner), getattr(inner, "tol", None)), "n_features": len(names),
             "feature_unit": unit, "weight_sums": [short(value) for value in np.abs(weights).sum(axis=1)],
-            "coefficients": [[names[i], *(short(value) for value in weights[:, i])] for i in shown],
+            "feature_weights": [[names[i], *(short(value) for value in weights[:, i])] for i in shown],
         }  # fmt: skip
 
     def _top(self, top: npt.NDArray[np.intp]) -> Record:
@@ -230,12 +236,12 @@ def _shown(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)[:60]
 
 
-def _linear(model: Any) -> Any:
-    """Return the linear fit inside a model with a threshold or a scaled target."""
+def _inner(model: Any) -> Any:
+    """Return the fit inside a model with a threshold or a scaled target."""
     return getattr(model, "regressor_", getattr(model, "estimator_", model))
 
 
 def _scale(model: Any) -> float:
-    """Return what a standardised and mapped target has for one unit of what the linear fit says."""
+    """Return what a standardised and mapped target has for one unit of what the fit inside says."""
     scaler = model.transformer_
     return float(scaler.slope * scaler.scale_[0])

@@ -26,7 +26,7 @@ from atklearn.study.recalibration import Map, MapKind, map_kind
 from atklearn.study.results import Record
 from atklearn.study.verdicts import Verdict, judge
 
-__all__ = ["Boosted", "Outcome", "Question", "Recommendation"]
+__all__ = ["Outcome", "Question", "Recommendation", "YardstickPart"]
 
 MARGIN = 0.01
 PROBABILISTIC_LOSS = "log_loss"
@@ -70,23 +70,26 @@ class Recommendation:
     Attributes
     ----------
     loss, weights : str
-    share, C : float
+    share, strength : float
     map : tuple of float or None
         Slope and shift of the decision values, if mapping them was seen to help.
     reason : str
+    model : {"linear", "boosting"}
+        The family of models: what the strength is of.
     """
 
     loss: str
     weights: str
     share: float
-    C: float
+    strength: float
     map: Map | None
     reason: str
+    model: str = "linear"
 
 
 @dataclass(frozen=True)
-class Boosted:
-    """What gradient boosting said about the rows of a test part.
+class YardstickPart:
+    """What a model of the other family said about the rows of a test part.
 
     Attributes
     ----------
@@ -98,7 +101,7 @@ class Boosted:
     said: Array
 
     @classmethod
-    def from_record(cls, record: Record, *, classes_alike: bool) -> Boosted:
+    def from_record(cls, record: Record, *, classes_alike: bool) -> YardstickPart:
         """Return what a record says; where all classes count alike, less the log-odds that each had to begin with."""
         said = np.array(record["decisions"])
         if classes_alike:
@@ -117,8 +120,8 @@ class Outcome:
     data : dict
         The record of the data.
     question : Question
-    boosting : sequence of Record, default=()
-        What gradient boosting said on the splits of the first repeat.
+    yardsticks : sequence of Record, default=()
+        What a model of the other family said on the splits of the first repeat.
     """
 
     def __init__(
@@ -126,9 +129,9 @@ class Outcome:
         grids: Mapping[int | None, Sequence[Grid]],
         data: Record,
         question: Question,
-        boosting: Sequence[Record] = (),
+        yardsticks: Sequence[Record] = (),
     ) -> None:
-        self.question, self.data, self.boosting = question, data, boosting
+        self.question, self.data, self.yardsticks = question, data, yardsticks
         self.all_rows = grids[None]
         self.splits = [grids[split] for split in sorted(split for split in grids if split is not None)]
         self.task: Task = data["task"]
@@ -200,13 +203,16 @@ class Outcome:
 
     @cached_property
     def yardstick(self) -> dict[str, float]:
-        """Per measure, what gradient boosting has in the first repeat; empty if it was not fitted."""
-        if len(self.boosting) != self.data["n_folds"]:
+        """Per measure, what a model of the other family has in the first repeat; empty if it was not fitted."""
+        if len(self.yardsticks) != self.data["n_folds"]:
             return {}
         return {
             name: self.rows.measure(
                 name,
-                [Boosted.from_record(record, classes_alike=MEASURES[name].classes_alike) for record in self.boosting],
+                [
+                    YardstickPart.from_record(part, classes_alike=MEASURES[name].classes_alike)
+                    for part in self.yardsticks
+                ],
             )
             for name in self.measures
         }
@@ -308,7 +314,7 @@ class Outcome:
         elif side in self.map_verdicts and self.map_verdicts[side].answer == "helps":
             pick = _best_mapped(self.all_rows, side, score) or pick
             reason += f"; {_MAPS[self.task]} was seen to help on the test parts, too"
-        return Recommendation(pick.loss, pick.weights, pick.share, pick.C, pick.map, reason)
+        return Recommendation(pick.loss, pick.weights, pick.share, pick.strength, pick.map, reason, self.data["model"])
 
     @cached_property
     def beside(self) -> Recommendation | None:
@@ -318,7 +324,7 @@ class Outcome:
         other = chosen[0] if self.recommendation.share < 1.0 else chosen[2]
         if other is None:
             return None
-        return Recommendation(other.loss, other.weights, other.share, other.C, None, "")
+        return Recommendation(other.loss, other.weights, other.share, other.strength, None, "", self.data["model"])
 
     @cached_property
     def _mapped_average_is_enough(self) -> bool:

@@ -78,7 +78,7 @@ class PaperTables:
                     split=split,
                     k=float(path.ks[i]),
                     n=float(train.size),
-                    C=float(path.Cs[j]),
+                    strength=float(path.Cs[j]),
                     tol=_TOLERANCES[self.solver],
                     gaps=gaps[i, j],
                     validation={measure: [short(values[i, j])] for measure, values in on_validation.items()},

@@ -21,6 +21,7 @@ _OPTIONS = {
     "n_splits": "--splits",
     "random_state": "--seed",
     "left_out": "--quick",
+    "yardstick": "yardstick",
 }
 
 
@@ -156,6 +157,6 @@ def _difference(found: dict[str, Any], ours: dict[str, Any]) -> str:
             return f"of another {field}"
         key = next(key for key in [*own, *theirs] if theirs.get(key) != own.get(key))
         if field == "versions":
-            return f"with {key} {theirs.get(key)}"
+            return f"with {key} {theirs[key]}" if key in theirs else f"without {key}"
         return f"with other {_OPTIONS.get(key, '--' + key.replace('_', '-'))}"
     return ""

@@ -109,7 +109,7 @@ class _Path:
             target = (target - centre) / spread
         weight = CLASS_WEIGHTS[grid.weights]
         path = atk_path(
-            X, target, ks=[float(share) for share in grid.shares[places]], Cs=[float(C) for C in grid.Cs[used]],
+            X, target, ks=[float(share) for share in grid.shares[places]], Cs=[float(C) for C in grid.strengths[used]],
             loss=grid.loss, class_weight=weight, tol=tol,
         )  # fmt: skip
         at = np.arange(places.size), which
@@ -122,7 +122,7 @@ class _Path:
         self.fits: list[Record] = [
             {
                 "loss": grid.loss, "weights": grid.weights, "k": short(grid.shares[place] * len(X)),
-                "share": float(grid.shares[place]), "C": float(grid.Cs[best[i]]), "measure": measure.name,
+                "share": float(grid.shares[place]), "strength": float(grid.strengths[best[i]]), "measure": measure.name,
                 "error": short(errors[i]), **certificate(gaps[i], tol),
             }
             for i, place in enumerate(places)

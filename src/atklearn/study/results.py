@@ -9,18 +9,19 @@ and perhaps the beginning of one, which is cut off on resuming.
 ====================  ============================================================================================
 ``run``               ``schema``, ``kind`` ("compare" or "reproduce"), ``config``, ``versions``, ``started``
 ``data``              ``dataset``, ``task``, ``n``, ``d``, ``source`` and what else describes the data
-``cell``              one per dataset, loss, class weights, split, k and C: see :func:`cell_record`
+``cell``              one per dataset, loss, class weights, split, k and strength: see :func:`cell_record`
 ``point``             a fit in the plane: ``dataset``, ``loss``, ``k``, ``coef`` or ``line``, ``error``, its
                       certificate, ...
 ``plane``             rows in the plane, of two features or of a feature and the target: ``dataset``, ``x``, ``y``,
                       ``label``, ...
 ``curve``             a line of a figure: ``figure``, ``name``, ``x``, ``y``, the certificate of its fits, ...
 ``map``               decision values of a cell mapped to suit a measure: ``dataset``, ``loss``, ``weights``, ``split``,
-                      ``aggregate``, ``measure``, ``k``, ``C``, ``map`` (slope, shift), ``validation``
+                      ``aggregate``, ``measure``, ``k``, ``strength``, ``map`` (slope, shift), ``validation``
 ``said``              decision values of a test part: ``dataset``, ``loss``, ``weights``, ``split``, ``rows``
-                      (places in the ``truth`` of the data), ``cells`` (each ``k``, ``C``, ``decisions``)
-``yardstick``         what gradient boosting said of a test part: ``dataset``, ``split``, ``rows``, ``decisions``
-                      (log-odds, or predictions), ``prior`` of the classes, ``n_train``, ``rounds``
+                      (places in the ``truth`` of the data), ``cells`` (each ``k``, ``strength``, ``decisions``)
+``yardstick``         what a model of the other family said of a test part: ``dataset``, ``split``, ``model``,
+                      ``library``, ``rows``, ``decisions`` (log-odds, or predictions), ``prior`` of the classes,
+                      ``n_train``, ``rounds`` (of trees)
 ``answer``            what was asked: ``score``, ``margin``, of how many splits, and the loss and class weights
                       whose k the pictures go along (``traced``); as all that follows, it has the name of its task
                       as ``question``
@@ -64,12 +65,12 @@ __all__ = [
     "versions",
 ]
 
-SCHEMA = 4
+SCHEMA = 5
 Record: TypeAlias = dict[str, Any]
 
 # A gap that equals the tolerance may come out a little larger as a ratio.
 _ROUNDING = 1e-9
-_PACKAGES = ("atklearn", "numpy", "scipy", "scikit-learn", "numba", "pandas", "pyarrow", "skrub")
+_PACKAGES = ("atklearn", "numpy", "scipy", "scikit-learn", "numba", "pandas", "pyarrow", "skrub", "lightgbm")
 
 
 def versions() -> dict[str, str]:
@@ -91,8 +92,8 @@ def cell_record(
     split: int | None,
     k: float,
     n: float,
-    C: float,
-    tol: float,
+    strength: float,
+    tol: float | None,
     gaps: npt.ArrayLike | None,
     validation: dict[str, list[float]],
     test: dict[str, float],
@@ -110,11 +111,12 @@ def cell_record(
         The number of the split into training and test part; None for all rows.
     k, n : float
         k in samples, and the number of samples of the training part.
-    C : float
-    tol : float
-        The duality gap over the objective that was asked for.
+    strength : float
+        The C of a linear model, or the rounds of boosted trees.
+    tol : float or None
+        The duality gap over the objective that was asked for; None of fits that know none.
     gaps : array-like or None
-        What was reached by the fits on the whole training part; None if there is none, but only fits on folds.
+        What was reached by the fits on the whole training part; None if there are none, or none that know it.
     validation : dict of lists
         Per measure, its value on each validation part.
     test : dict
@@ -126,8 +128,8 @@ def cell_record(
 
     Examples
     --------
-    >>> record = cell_record(dataset="monk", loss="hinge", weights="plain", split=0, k=216, n=216, C=1.0, tol=1e-3,
-    ...                      gaps=[1e-4], validation={"error": [0.2]}, test={"error": 0.19})
+    >>> record = cell_record(dataset="monk", loss="hinge", weights="plain", split=0, k=216, n=216, strength=1.0,
+    ...                      tol=1e-3, gaps=[1e-4], validation={"error": [0.2]}, test={"error": 0.19})
     >>> record["aggregate"], record["share"], record["gap"], record["n_missed"]
     ('average', 1.0, 0.0001, 0)
     """
@@ -135,7 +137,7 @@ def cell_record(
     whole, folds = certificate(gaps, tol), certificate(fold_gaps, tol)
     return {
         "record": "cell", "dataset": dataset, "loss": loss, "weights": weights, "aggregate": aggregate, "split": split,
-        "k": k, "share": short(k / n), "C": C, "tol": tol, "gap": whole["gap"], "fold_gap": folds["gap"],
+        "k": k, "share": short(k / n), "strength": strength, "tol": tol, "gap": whole["gap"], "fold_gap": folds["gap"],
         "n_fits": whole["n_fits"] + folds["n_fits"], "n_missed": whole["n_missed"] + folds["n_missed"],
         "n_folds": n_folds, "validation": validation, "test": test,
     }  # fmt: skip
@@ -148,15 +150,15 @@ def relative_gaps(dual_gaps: npt.ArrayLike, objectives: npt.ArrayLike) -> Array:
     return np.asarray(np.divide(gaps, values, out=np.zeros_like(gaps), where=values > 0.0))
 
 
-def certificate(gaps: npt.ArrayLike | None, tol: float) -> Record:
+def certificate(gaps: npt.ArrayLike | None, tol: float | None) -> Record:
     """Return what a record says about how exact the fits are that it is about.
 
     Parameters
     ----------
     gaps : array-like or None
         The duality gap over the objective of every problem that was solved; None if there is none.
-    tol : float
-        What was asked for.
+    tol : float or None
+        What was asked for; None of fits that know no gap.
 
     Returns
     -------
@@ -170,7 +172,7 @@ def certificate(gaps: npt.ArrayLike | None, tol: float) -> Record:
     >>> certificate(None, 1e-3)
     {'tol': 0.001, 'gap': None, 'n_fits': 0, 'n_missed': 0}
     """
-    if gaps is None:
+    if gaps is None or tol is None:
         return {"tol": tol, "gap": None, "n_fits": 0, "n_missed": 0}
     reached = np.asarray(gaps, dtype=np.float64)
     missed = int((reached > tol * (1.0 + _ROUNDING)).sum())

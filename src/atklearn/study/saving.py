@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from functools import cache
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 from zipfile import ZIP_DEFLATED
 
 import numpy as np
@@ -15,10 +16,10 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from atklearn.estimators.linear import ATkClassifier, ATkRegressor
-from atklearn.losses.individual import INDIVIDUAL_LOSSES
+from atklearn.losses.individual import INDIVIDUAL_LOSSES, Task
+from atklearn.study.families import FAMILIES, BoostedModels, has_boosting
 from atklearn.study.files import write_whole
 from atklearn.study.last_fit import fit_recommended
-from atklearn.study.methods import COMPARED_LOSSES
 from atklearn.study.outcome import Recommendation
 from atklearn.tables.tabular import TabularData, make_features
 
@@ -108,6 +109,8 @@ def load_model(path: str | Path) -> Pipeline:
         raise ValueError(
             f"{path} is expected to be a model saved by atklearn, and cannot be read as one; save it again."
         ) from error
+    if any(name.startswith("lightgbm.") for name in foreign) and not has_boosting():
+        BoostedModels.check_installed()
     if foreign:
         raise ValueError(
             f"Refusing to load {path}, since no model saved by atklearn holds {', '.join(foreign)}; "
@@ -145,8 +148,9 @@ def _trusted_types() -> frozenset[str]:
         data = TabularData("", features, count, "regression", "", None, None, count, "")
         pipeline = Pipeline([("features", make_features(data)), ("model", estimator(k=np.float64(1.0)))])
         saved.append(pipeline.fit(features, count % 2))
-    for task in ("classification", "regression"):  # with mapped decision values, as a comparison may recommend
+    families = [name for name in FAMILIES if name != "boosting" or has_boosting()]
+    for model, task in product(families, get_args(Task)):  # with mapped decision values, as a comparison may recommend
         data = TabularData("", sparse, count % 2, task, "", None, None, count, "")
-        loss = COMPARED_LOSSES[task][0]
-        saved.append(fit_recommended(data, Recommendation(loss, "plain", 1.0, 1.0, (1.0, 0.5), "")))
+        loss = FAMILIES[model]().losses(task)[0]
+        saved.append(fit_recommended(data, Recommendation(loss, "plain", 1.0, 1.0, (1.0, 0.5), "", model)))
     return frozenset(skops.io.get_untrusted_types(data=skops.io.dumps(saved)))

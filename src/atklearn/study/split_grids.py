@@ -1,4 +1,4 @@
-"""The grids of k and C of a comparison: fitted, measured and mapped, split by split."""
+"""The grids of a comparison, k against strength: fitted, measured and mapped, split by split."""
 
 from __future__ import annotations
 
@@ -15,13 +15,11 @@ from atklearn.losses.individual import Array, resolve_individual_loss
 from atklearn.measures import MEASURES, Answers
 from atklearn.measures.catalogue import evaluate_measures
 from atklearn.problems.posing import Posing
-from atklearn.selection.choosing import default_Cs, default_ks
-from atklearn.selection.folds import Fold, Split
-from atklearn.solvers.exact.collapse import collapse_share
+from atklearn.selection.folds import Split
 from atklearn.study.evidence import best_below_all, best_of_all, best_of_one
-from atklearn.study.methods import AVERAGE_ONLY, CLASS_WEIGHTS, Aggregate
+from atklearn.study.methods import CLASS_WEIGHTS, Aggregate
 from atklearn.study.recalibration import Recalibration, map_kind
-from atklearn.study.results import Record, cell_record, relative_gaps, short
+from atklearn.study.results import Record, cell_record, short
 from atklearn.study.running import Task
 from atklearn.study.settings import Settings
 from atklearn.study.splitting import Splitting
@@ -70,7 +68,7 @@ def split_of(task: str) -> int | None:
 
 
 class SplitGrids:
-    """The grids of k and C: for every split, loss and kind of class weights, and for all rows."""
+    """The grids: for every split, loss and kind of class weights, and for all rows."""
 
     def __init__(self, data: TabularData, settings: Settings) -> None:
         self.data, self.settings = data, settings
@@ -107,11 +105,11 @@ class SplitGrids:
         posing = Posing(resolve_individual_loss(loss, self.data.task), "free", CLASS_WEIGHTS[weights], "The comparison")
         taken = self.take(split)
         y, (train, test) = self.y[taken.rows], taken.places
-        ks = self._ks(posing, loss, weights, taken.X[: train.size], y[train])
-        Cs = default_Cs(self.settings.n_Cs)
+        family = self.settings.family
+        ks, strengths = family.ks(posing, loss, weights, taken.X[: train.size], y[train]), family.strengths.tolist()
         folds, n_folds = self._validation_folds(split, taken.rows[train])
-        on_folds, fold_gaps = zip(*(self._fit(posing, taken, y, fold, ks, Cs) for fold in folds), strict=True)
-        on_test, gaps = (None, None) if split is None else self._fit(posing, taken, y, (train, test), ks, Cs)
+        on_folds, fold_gaps = zip(*(self._fit(posing, taken, y, fold, ks) for fold in folds), strict=True)
+        on_test, gaps = (None, None) if split is None else self._fit(posing, taken, y, (train, test), ks)
         measured = [evaluate_measures(answers) for answers in on_folds]
         # as they are written, since whoever reads them has to choose the same cells
         validation = {name: _as_written(np.stack([fold[name] for fold in measured])) for name in measured[0]}
@@ -123,18 +121,18 @@ class SplitGrids:
                 **common,
                 k=amounts[i],
                 n=float(train.size),
-                C=float(Cs[j]),
-                tol=self.settings.tol,
+                strength=strengths[j],
+                tol=family.tol,
                 gaps=None if gaps is None else gaps[i, j],
                 validation={name: values[:, i, j].tolist() for name, values in validation.items()},
                 test={name: short(values[i, j]) for name, values in tested.items()},
                 n_folds=n_folds,
-                fold_gaps=[reached[i, j] for reached in fold_gaps],
+                fold_gaps=[reached[i, j] for reached in fold_gaps if reached is not None] or None,
             )
-            for i, j in np.ndindex(len(ks), len(Cs))
+            for i, j in np.ndindex(len(ks), len(strengths))
         ]
         chosen = self._choices(validation, n_folds, amounts)
-        names = {(i, j): {"k": amounts[i], "C": float(Cs[j])} for i, j in np.ndindex(len(ks), len(Cs))}
+        names = {(i, j): {"k": amounts[i], "strength": strengths[j]} for i, j in np.ndindex(len(ks), len(strengths))}
         maps = [
             {"record": "map", **common, "aggregate": aggregate, **names[cell], **found}
             for aggregate, cell, found in self._maps(on_folds, chosen, n_folds)
@@ -192,7 +190,8 @@ class SplitGrids:
         """Return what the report says about the data and the protocol."""
         data, (n, d), clusters = self.data, self.data.features.shape, self.splitting.clusters
         record = {
-            "record": "data", "dataset": data.name, "task": data.task, "n": n, "d": d, "n_used": int(self.used.size),
+            "record": "data", "dataset": data.name, "task": data.task, "model": self.settings.family.name,
+            "n": n, "d": d, "n_used": int(self.used.size),
             "target": data.target_name, "group": data.group_name, "notes": list(data.notes), "health": data.health,
             "features": features_in_words(data), "n_folds": self.n_folds, "tail": self.settings.tail,
             "split_by": data.split_by_name, "time": data.time_name, "truth": self.y[self.judged].tolist(),
@@ -242,37 +241,21 @@ class SplitGrids:
             self._at_hand = split, TableSplit(X, np.concatenate([train, test]), train.size)
         return self._at_hand[1]
 
-    def _ks(self, posing: Posing, loss: str, weights: str, X: Any, y: npt.NDArray[Any]) -> list[float]:
-        """Return the grid of k: the maximum, and parts of the rows, for classes above the calibration bound of these.
-
-        The one largest loss does not know weights. For the hinge k is a second name for C (docs/theory.md), so that
-        the average is all there is to try.
-        """
-        if loss in AVERAGE_ONLY:
-            return [1.0]
-        bound = collapse_share(posing.on(X, y).problems) if self.classification else None
-        shares = default_ks(self.settings.n_ks, bound)
-        if shares[0] * y.size <= 1.0:  # a part of one row is the maximum again
-            shares = default_ks(self.settings.n_ks, 1.0 / y.size)
-        return [1, *shares.tolist()] if weights == "plain" else shares.tolist()
-
     def _fit(
-        self, posing: Posing, taken: TableSplit, y: npt.NDArray[Any], split: Split, ks: Sequence[float], Cs: Array
-    ) -> tuple[Answers, Array]:
-        """Fit the grid on some rows; return what it says about others, and how exact each of its fits is."""
+        self, posing: Posing, taken: TableSplit, y: npt.NDArray[Any], split: Split, ks: Sequence[float]
+    ) -> tuple[Answers, Array | None]:
+        """Fit the grid on some rows; return what it says about others, and how exact each of its fits is, if known."""
         fitted, unseen = split
         centre, spread, target = 0.0, 1.0, y
         if not self.classification:  # C weighs losses in units of the target's spread
             centre, spread = float(y[fitted].mean()), float(y[fitted].std()) or 1.0
             target = (y - centre) / spread
-        fold = Fold(posing, taken.X, target, None, split, ks, Cs, self.settings.tol)
-        path = fold.path()
-        decisions = centre + spread * path.decision(fold.part(1)[0])
+        decisions, classes, gaps = self.settings.family.answer(posing, taken.X, target, split, ks)
         groups = None if self.data.groups is None else self.data.groups[taken.rows[unseen]]
         answers = Answers.from_decisions(
-            decisions, y[unseen], path.classes, loss=posing.loss, groups=groups, tail=self.settings.tail
+            centre + spread * decisions, y[unseen], classes, loss=posing.loss, groups=groups, tail=self.settings.tail
         )
-        return answers, relative_gaps(path.dual_gaps, path.objectives)
+        return answers, gaps
 
 
 def _as_written(values: Array) -> Array:
