@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 
 from atklearn import compare
 from atklearn.boosting import ATkBoostingClassifier, ATkBoostingRegressor
-from atklearn.report.markdown import write_markdown
+from atklearn.report.markdown import render_markdown, write_markdown
 from atklearn.study.comparison import run_comparison
 from atklearn.study.evidence import choose, collect_grids
 from atklearn.study.families import BoostedModels, LinearModels
@@ -106,6 +106,16 @@ def test_nothing_speaks_of_what_trees_do_not_have(compared, tmp_path):
     assert recommendation["model"] == "boosting"
     assert recommendation["rounds"] in ROUNDS
     assert isinstance(recommendation["rounds"], int)
+
+
+def test_an_average_that_asks_for_more_rounds_is_told(compared):
+    data, records = compared
+    outcome = Outcome.from_records(records, Question(DEFAULT[data.task]), 1)
+    average, atk = outcome.sides(DEFAULT[data.task])
+    at_end = sum(choice.strength == ROUNDS[-1] for choice in average)
+    expected = 2 * at_end > len(average) and any(one is not other for one, other in zip(average, atk, strict=True))
+    said = render_markdown(page_of(records), "figures")
+    assert (f"On {at_end} of {len(average)} splits the average chose 8 rounds" in said) == expected
 
 
 def test_what_is_recommended_is_saved_and_loaded(compared, tmp_path):

@@ -53,6 +53,13 @@ def _ends_of_grids(found: Findings) -> list[Block]:
         notes.append(f"{words.valued(model['strength'])} {words.at_largest}")
     if len(grid.strengths) > 1 and model["strength"] == grid.strengths[0]:
         notes.append(f"{words.valued(model['strength'])} {words.at_smallest}")
+    average = found.outcome.sides(found.score)[0]
+    at_end = sum(choice.strength == grid.strengths[-1] for choice in average)
+    if not words.is_linear and 2 * at_end > len(average) > found.outcome.kept_average(found.score):
+        notes.append(
+            f"On {at_end} of {len(average)} splits the average chose {words.valued(grid.strengths[-1])}, the most that "
+            "were tried: more might be better. AT_k needs fewer, so a part of the difference may be no more than that."
+        )
     smallest = grid.shares[grid.below_all][:1]
     if np.isclose(smallest, model["share"]).any():
         notes.append("This k is the smallest that was tried: a smaller one might be better still.")
