@@ -212,7 +212,7 @@ def _doubles(values: npt.ArrayLike) -> Array:
     """Return numbers in double precision: the libraries keep labels, and one of them predictions, in single."""
     given = np.asarray(values)
     if given.dtype == np.float64 or given.ndim != 1:
-        return np.asarray(given, dtype=np.float64)
+        return np.ascontiguousarray(given, dtype=np.float64)  # loops would be compiled anew for gaps between rows
     return threads.fill(np.empty(given.size), np.positive, given)
 
 
