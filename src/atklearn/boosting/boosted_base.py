@@ -90,11 +90,13 @@ class BoostedATk(BaseEstimator):
             columns = Columns(self.categorical_features)
             X, y = columns.fit_transform(self, X, y, y_numeric=self._task == "regression")
             every = self._targets(y, sample_weight)
-            X, targets = X[every.kept], part_of(every, every.kept)  # no weight is as if it were not there
+            targets = every
+            if not every.is_whole:  # a sample without weight is as if it were not there
+                X, y, targets = X[every.kept], y[every.kept], part_of(every, every.kept)
             seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
             recipe = Recipe(self.n_estimators, self._lightgbm_parameters(seed), columns.categorical)
             if self.k == "auto":
-                share, rounds = self._choose(X, y[every.kept], targets, recipe, seed)
+                share, rounds = self._choose(X, y, targets, recipe, seed)
                 recipe = replace(recipe, rounds=rounds)
             else:
                 share = resolve_k(self.k, targets.total) / targets.total

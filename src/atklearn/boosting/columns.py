@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 from sklearn.preprocessing import OrdinalEncoder
 from sklearn.utils import check_array
 from sklearn.utils.validation import _check_y, check_consistent_length, validate_data
@@ -45,8 +44,10 @@ class Columns:
         """Return the columns as numbers, and y; the estimator gets ``n_features_in_`` and ``feature_names_in_``."""
         self.categorical = self._find(X)
         if not self.categorical:
-            X, y = validate_data(estimator, X, y, accept_sparse="csr", y_numeric=y_numeric, **_CHECKS)
-            return _known(X), y
+            checked: tuple[Any, npt.NDArray[Any]] = validate_data(
+                estimator, X, y, accept_sparse="csr", y_numeric=y_numeric, **_CHECKS
+            )
+            return checked
         validate_data(estimator, X, y, skip_check_array=True)
         y = _check_y(y, y_numeric=y_numeric, estimator=estimator)
         check_consistent_length(X, y)
@@ -58,7 +59,7 @@ class Columns:
     def transform(self, estimator: Any, X: Any) -> Any:
         """Return the columns of other rows as numbers; a category that was not there is missing."""
         if self.encoder is None:
-            return _known(validate_data(estimator, X, accept_sparse="csr", reset=False, **_CHECKS))
+            return validate_data(estimator, X, accept_sparse="csr", reset=False, **_CHECKS)
         validate_data(estimator, X, skip_check_array=True, reset=False)
         return self._encode(X)
 
@@ -90,11 +91,6 @@ class Columns:
                 f"got {wanted!r} for {n_columns} columns."
             )
         return sorted({int(place) for place in places})
-
-
-def _known(X: Any) -> Any:
-    """Return X in a form that LightGBM knows: not every version takes SciPy's sparse arrays."""
-    return sp.csr_matrix(X) if sp.issparse(X) else X
 
 
 def _some(X: Any, places: Sequence[int]) -> Any:

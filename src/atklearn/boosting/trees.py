@@ -146,25 +146,22 @@ def boost(
     start = objective.start(y, mass)
     given = {**_threads_for(X), **recipe.parameters}
     options = {"categorical_feature": list(recipe.categorical), "params": given}
-    rows = lightgbm.Dataset(_as_read(X), y, weight=mass, init_score=np.full(y.size, start), **options)
+    rows = lightgbm.Dataset(_as_read(X), y, init_score=np.full(y.size, start), **options)
     callbacks: list[Callable[[Any], None]] = []
     others: dict[str, Any] = {}
     if held_out is not None:
         others["valid_sets"] = [
             lightgbm.Dataset(
-                _as_read(held_out.X),
-                held_out.y,
-                weight=held_out.mass,
-                init_score=np.full(held_out.y.size, start),
-                reference=rows,
+                _as_read(held_out.X), held_out.y, init_score=np.full(held_out.y.size, start), reference=rows
             )
         ]
         others["feval"] = partial(_measure, held_out)
         callbacks.append(lightgbm.early_stopping(held_out.patience, verbose=False))
     if on_round is not None:
         callbacks.append(lambda env: on_round(env.iteration + 1, env.end_iteration))
-    # LightGBM keeps labels as float32; here they are at hand as they were given
-    parameters = {**given, "objective": lambda said, _: objective(y, said, mass), "metric": "None"}
+    # LightGBM keeps labels and weights as float32; here they are at hand as they were given
+    weight = None if (mass == 1.0).all() else mass
+    parameters = {**given, "objective": lambda said, _: objective(y, said, weight), "metric": "None"}
     booster = lightgbm.train(parameters, rows, recipe.rounds, callbacks=callbacks, **others)
     found = booster.best_iteration if booster.best_iteration > 0 else booster.current_iteration()
     return BoostedTrees(start, booster, int(found))
