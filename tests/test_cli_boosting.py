@@ -24,7 +24,7 @@ def test_from_a_table_to_predictions_with_trees(folder):
     assert result.exit_code == 0, result.output
     answer = json.loads(result.stdout)
     assert answer["recommendation"]["model"] == "boosting"
-    assert answer["recommendation"]["rounds"] in (20, 60, 180)
+    assert answer["recommendation"]["rounds"] in (10, 30, 90, 180)
     assert "C" not in answer["recommendation"]
     assert set(answer["yardstick"]) == set(answer["verdicts"])
     out = folder / "atklearn-out" / "compare-rides-rides-model-boosting-quick"

@@ -163,8 +163,7 @@ def boost(
     weight = None if (mass == 1.0).all() else mass
     parameters = {**given, "objective": lambda said, _: objective(y, said, weight), "metric": "None"}
     booster = lightgbm.train(parameters, rows, recipe.rounds, callbacks=callbacks, **others)
-    found = booster.best_iteration if booster.best_iteration > 0 else booster.current_iteration()
-    return BoostedTrees(start, booster, int(found))
+    return BoostedTrees(start, booster, int(booster.current_iteration()))  # of early stopping, the best
 
 
 def _as_read(X: Any) -> Any:

@@ -224,7 +224,7 @@ class BoostedModels(Family):
     Examples
     --------
     >>> BoostedModels().losses("regression"), BoostedModels().coarse().rounds
-    (('squared_error',), (20, 60, 180))
+    (('squared_error',), (10, 30, 90, 180))
     >>> BoostedModels().losses("classification", ["hinge"])
     Traceback (most recent call last):
         ...
@@ -232,7 +232,7 @@ class BoostedModels(Family):
     """
 
     shares: tuple[float, ...] = (0.1, 0.2, 0.4, 0.7, 1.0)
-    rounds: tuple[int, ...] = (10, 20, 40, 80, 160, 320)
+    rounds: tuple[int, ...] = (5, 10, 20, 40, 80, 160, 320)
 
     name = "boosting"
     axis = "rounds"
@@ -255,7 +255,7 @@ class BoostedModels(Family):
 
     def coarse(self) -> Self:
         """Return the family with the grid of a quick look."""
-        return replace(self, shares=(0.2, 0.5, 1.0), rounds=(20, 60, 180))
+        return replace(self, shares=(0.2, 0.5, 1.0), rounds=(10, 30, 90, 180))
 
     def losses(self, task: Task, asked: Sequence[str] = ()) -> tuple[str, ...]:
         """Return the individual losses to compare: a fit costs more than a linear one, so one unless asked."""
