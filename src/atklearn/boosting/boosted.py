@@ -68,7 +68,7 @@ class ATkBoostingRegressor(RegressorMixin, BoostedATk):
         Anything else that LightGBM takes, such as ``{"subsample": 0.8, "subsample_freq": 1}``.
     random_state : int, RandomState instance or None, default=None
     n_jobs : int or None, default=None
-        Threads of LightGBM; None is as many as there are. The trees do not depend on it.
+        Threads of LightGBM; None is as many as there are, and one for small tables. The trees do not depend on it.
     verbose : int, default=0
 
     Attributes
@@ -196,7 +196,7 @@ class ATkBoostingClassifier(ClassifierMixin, BoostedATk):
         Anything else that LightGBM takes, such as ``{"subsample": 0.8, "subsample_freq": 1}``.
     random_state : int, RandomState instance or None, default=None
     n_jobs : int or None, default=None
-        Threads of LightGBM; None is as many as there are. The trees do not depend on it.
+        Threads of LightGBM; None is as many as there are, and one for small tables. The trees do not depend on it.
     verbose : int, default=0
 
     Attributes
