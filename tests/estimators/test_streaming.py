@@ -169,9 +169,11 @@ class TestFit:
     def test_warns_while_the_objective_still_falls(self):
         X, y = draw("squared_error", n=200)
         with pytest.warns(ConvergenceWarning, match="raise max_iter"):
-            SGDATkRegressor(eta0=1e-3, learning_rate="constant", max_iter=3).fit(X, y)
+            SGDATkRegressor(eta0=1e-3, learning_rate="constant", max_iter=3, random_state=0).fit(X, y)
         with pytest.warns(ConvergenceWarning, match="fell for 3 of 3 classes") as caught:
-            SGDATkClassifier(eta0=0.01, learning_rate="constant", max_iter=2).fit(X, X[:, :3].argmax(axis=1))
+            SGDATkClassifier(eta0=0.01, learning_rate="constant", max_iter=2, random_state=0).fit(
+                X, X[:, :3].argmax(axis=1)
+            )
         assert [warning.filename for warning in caught] == [__file__]
 
     def test_takes_losses_float32_and_clones(self):

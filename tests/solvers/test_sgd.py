@@ -166,7 +166,7 @@ class TestSteps:
     def test_too_long_are_reported(self):
         X, y = draw("squared_error")
         with pytest.raises(ValueError, match="lower eta0"):
-            SGDATkRegressor(eta0=100.0, learning_rate="constant").fit(X, y)
+            SGDATkRegressor(eta0=100.0, learning_rate="constant", random_state=0).fit(X, y)
 
     def test_to_weights_whose_square_overflows_are_reported(self):
         X, y = np.zeros((3, 2)), np.ones(3)
