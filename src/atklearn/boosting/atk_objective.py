@@ -2,8 +2,8 @@
 
 AT_k is a maximum over densities, so its gradient is the loss's own, weighted by who is in the top k. Boosting needs
 more: weights that do not jump from round to round, hence the smoothing, and a curvature for every row of a leaf: both
-are in :mod:`atklearn.boosting.derivatives`. Smoothing that is wide at first makes the first rounds those of the
-average, so that the schedule of its width leads from k = n to k.
+are in :mod:`atklearn.boosting.derivatives`. Wide smoothing is the average and narrow smoothing AT_k, so that the schedule
+of its width leads from k = n towards k.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ class ATkObjective:
     k : int or float, default=0.2
         An int counts rows (units of weight), a float is the fraction of them; ``1.0`` is the average.
     smoothing : float or tuple of two floats, default=(3.0, 0.5)
-        The width of the smoothing in standard deviations of the losses: at first and at last.
+        The width of the smoothing in standard deviations of the losses: at first and at last. From 30 on the objective
+        is nearly the average, at 0.1 nearly AT_k.
     rounds : int, default=100
         The rounds over which the width goes, evenly on a logarithmic scale, from first to last.
 
