@@ -2,8 +2,8 @@
 
 AT_k is a maximum over densities, so its gradient is the loss's own, weighted by who is in the top k. Boosting needs
 more: weights that do not jump from round to round, hence the smoothing, and a curvature for every row of a leaf: both
-are in :mod:`atklearn.boosting.derivatives`. Wide smoothing is the average and narrow smoothing AT_k, so that the schedule
-of its width leads from k = n towards k.
+are in :mod:`atklearn.boosting.derivatives`. Wide smoothing is the average and narrow smoothing AT_k, so that the
+schedule of its width leads from k = n towards k.
 """
 
 from __future__ import annotations
