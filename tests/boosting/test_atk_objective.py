@@ -10,28 +10,17 @@ import numpy as np
 import pytest
 import xgboost
 from numpy.testing import assert_allclose, assert_array_equal
+from rows_cases import LogCosh
 from scipy.optimize import minimize_scalar
 from scipy.special import expit
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.model_selection import GridSearchCV
 
-from atklearn import Huber, IndividualLoss, LogLoss, average_top_k
+from atklearn import Huber, LogLoss, average_top_k
 from atklearn.boosting import ATkMetric, ATkObjective
 from atklearn.boosting.derivatives import SmoothedTop, steady_expansion
 from atklearn.losses.individual import INDIVIDUAL_LOSSES, task_of
-
-
-class LogCosh(IndividualLoss):
-    """A loss of a user's own."""
-
-    task = "regression"
-
-    def expand(self, prediction, target):
-        error = prediction - target
-        slope = np.tanh(error)
-        return np.logaddexp(error, -error) - np.log(2.0), slope, 1.0 - slope**2
-
 
 LOSSES = [*INDIVIDUAL_LOSSES, LogCosh()]
 REGRESSION = [loss for loss in LOSSES if task_of(loss) == "regression"]
