@@ -72,7 +72,7 @@ def test_a_cell_is_the_estimator_fitted_to_the_training_part(compared):
             continue
         for cell in record["cells"]:
             options = {"k": cell["k"] / train.size, "n_estimators": cell["strength"], "random_state": 0}
-            options["lightgbm_params"] = {"max_bin": 63}
+            options |= {"num_leaves": 15, "lightgbm_params": {"max_bin": 127}}
             if data.task == "classification":
                 own = ATkBoostingClassifier(**options, class_weight=CLASS_WEIGHTS[record["weights"]]).fit(
                     taken.X[train], y[train]
