@@ -110,6 +110,15 @@ def test_a_map_that_beats_atk_is_recommended_with_the_average(mapped_lead, answe
     assert (verdict.answer, verdict.average, verdict.atk) == ("helps", 0.2, 0.0)
 
 
+@pytest.mark.parametrize(("mapped_lead", "answer"), [(0.05, "hurts"), (None, "same")])
+def test_a_lean_towards_atk_yields_to_a_map_that_was_seen_to_be_enough(mapped_lead, answer):
+    found = outcome((0, 40), (34, 0), mapped_lead=mapped_lead)
+    assert (found.verdicts["error"].answer, found.contests["error"].answer) == ("undecided", answer)
+    assert (found.recommendation.share, found.recommendation.map) == (1.0, (1.0, -1.0))
+    assert "undecided on the test parts" in found.recommendation.reason
+    assert {"hurts": "better still", "same": "nothing to gain"}[answer] in found.recommendation.reason
+
+
 def test_a_map_that_helps_goes_with_the_winner():
     found = outcome((60, 20), (0, 20))
     assert (found.verdicts["error"].answer, found.contests["error"].answer) == ("helps", "helps")
@@ -137,7 +146,7 @@ def test_of_all_that_may_be_seen(answer, contest, seen):
     found.verdicts, found.contests = ({"error": replace(verdict["error"], answer=of)} for of in (answer, contest))
     found.map_verdicts = {side: replace(verdict["error"], answer=seen) for side in ("average", "atk")}
     advice = found.recommendation
-    beaten = (answer, contest) == ("helps", "hurts")
+    beaten = answer in ("helps", "undecided") and contest == "hurts"
     assert (advice.share < 1.0) == (answer in ("helps", "undecided") and not beaten)
     assert (advice.map is not None) == (seen == "helps" or beaten)
 

@@ -296,17 +296,21 @@ class Outcome:
 
     @cached_property
     def recommendation(self) -> Recommendation:
-        """What to use: AT_k where it was seen to help, the average where not; where undecided, what validation says."""
+        """What to use: AT_k where it was seen to help, the average where not; where undecided, what validation says.
+
+        Either way the average with mapped decision values, where that was seen to leave AT_k nothing to gain.
+        """
         score = self.question.score
         chosen = choose(self.all_rows, score)
         assert chosen is not None
         average, atk, below = chosen
         answer = self.verdicts[score].answer
-        beaten = answer == "helps" and self._mapped_average_is_enough
+        leans = answer == "undecided" and atk.share < 1.0
+        beaten = (answer == "helps" or leans) and self._mapped_average_is_enough
         if answer == "helps" and not beaten and below is not None:
             pick = below
         else:
-            pick = atk if answer == "undecided" else average
+            pick = atk if leans and not beaten else average
         side: Aggregate = "atk" if pick.share < 1.0 else "average"
         reason = self._reason(pick, beaten=beaten)
         if beaten:
@@ -343,7 +347,12 @@ class Outcome:
             what = (
                 "was better still" if self.contests[self.question.score].answer == "hurts" else "leaves nothing to gain"
             )
-            return f"AT_k was better than the plain average, but with {_MAPS[self.task]} the average {what}"
+            plain = (
+                "AT_k was better than the plain average, but"
+                if answer == "helps"
+                else "AT_k or the plain average is undecided on the test parts, but"
+            )
+            return f"{plain} with {_MAPS[self.task]} the average {what}"
         if answer == "helps":
             return (
                 f"AT_k was better on the test parts; this is the largest k within half a standard error of the best "
