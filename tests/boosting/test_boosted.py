@@ -22,7 +22,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from atklearn import Huber, average_top_k
 from atklearn.boosting import ATkBoostingClassifier, ATkBoostingRegressor
-from atklearn.boosting.rounds import boost_path
+from atklearn.boosting.rounds import boost_path, boost_problems
 from atklearn.measures import MeasureScorer
 
 FEW = {"n_estimators": 20, "min_child_samples": 5}
@@ -162,6 +162,21 @@ class TestChoosing:
         model = ATkBoostingClassifier(scoring="neg_log_loss", n_estimators=12, random_state=0).fit(X, y)
         assert 0.0 < model.k_share_ <= 1.0
 
+    def test_scores_by_sample_weights_and_not_by_class_weights(self, classes):
+        X, y = classes
+        seen = []
+
+        def scorer(model, X, y, sample_weight=None):
+            seen.append(sample_weight)
+            return model.score(X, y, sample_weight)
+
+        model = ATkBoostingClassifier(scoring=scorer, n_estimators=2, class_weight={0: 50.0}, random_state=0)
+        model.fit(X, y)
+        assert set(np.concatenate(seen)) == {1.0}
+        seen.clear()
+        model.fit(X, y, sample_weight=np.where(np.arange(y.size) % 2, 3.0, 1.0))
+        assert set(np.concatenate(seen)) == {1.0, 3.0}
+
     def test_says_which_measures_there_are(self, numbers):
         with pytest.raises(ValueError, match="expected to be one of"):
             ATkBoostingRegressor(scoring="balanced_error").fit(*numbers)
@@ -182,6 +197,20 @@ class TestEarlyStopping:
         X, y = load_iris(return_X_y=True)
         model = ATkBoostingClassifier(k=0.5, n_estimators=200, early_stopping=True, random_state=0, min_child_samples=5)
         assert model.fit(X, y).score(X, y) > 0.9
+
+    @pytest.mark.parametrize(("scoring", "weights"), [("error", {1.0}), (None, {1.0, 50.0})])
+    def test_looks_at_class_weights_in_the_loss_alone(self, classes, monkeypatch, scoring, weights):
+        seen = []
+
+        def spying(*arguments, held_out, **options):
+            seen.append(set(held_out[1].mass))
+            return boost_problems(*arguments, held_out=held_out, **options)
+
+        monkeypatch.setattr("atklearn.boosting.boosted_base.boost_problems", spying)
+        ATkBoostingClassifier(
+            k=0.8, scoring=scoring, n_estimators=3, early_stopping=True, class_weight={0: 50.0}, random_state=0
+        ).fit(*classes)
+        assert seen == [weights]
 
     def test_says_what_it_can_stop_by(self, numbers):
         with pytest.raises(ValueError, match="Early stopping expects scoring"):

@@ -84,6 +84,8 @@ class ATkBoostingRegressor(RegressorMixin, BoostedATk):
         What the splits on every feature gained, as parts of one.
     trees_ : list of BoostedTrees
         Constant and trees of every problem.
+    columns_ : Columns
+        Which features are categories, and the codes of these.
     n_iter_ : int
         The rounds that count.
     k_ : float
@@ -213,6 +215,8 @@ class ATkBoostingClassifier(ClassifierMixin, BoostedATk):
         What the splits on every feature gained, as parts of one.
     trees_ : list of BoostedTrees
         Constant and trees of every problem.
+    columns_ : Columns
+        Which features are categories, and the codes of these.
     n_iter_ : int or ndarray of shape (n_classes,)
         The rounds that count.
     k_ : float

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -25,6 +26,7 @@ from atklearn.losses.aggregate import average_top_k, resolve_k
 from atklearn.losses.individual import Array, IndividualLoss, Task, resolve_individual_loss
 from atklearn.measures.catalogue import MEASURES, names_of_measures
 from atklearn.measures.scores import resolve_scoring
+from atklearn.problems.arrays import check_mass
 from atklearn.problems.posing import Targets
 from atklearn.selection.choosing import choose_within_error
 
@@ -38,7 +40,7 @@ _LAST_TO_FIRST_STAGE = 20.0
 _ERRORS = 0.5
 
 
-class BoostedATk(BaseEstimator):
+class BoostedATk(BaseEstimator, ABC):
     """Base of the boosted estimators."""
 
     _task: ClassVar[Task]
@@ -90,24 +92,26 @@ class BoostedATk(BaseEstimator):
             columns = Columns(self.categorical_features)
             X, y = columns.fit_transform(self, X, y, y_numeric=self._task == "regression")
             every = self._targets(y, sample_weight)
-            targets = every
+            targets, weight = every, check_mass(sample_weight, y.size)
             if not every.is_whole:  # a sample without weight is as if it were not there
                 X, y, targets = X[every.kept], y[every.kept], part_of(every, every.kept)
+                weight = weight[every.kept]
+            judged = replace(targets, mass=weight)  # measures know sample weights, and no class weights
             seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
             recipe = Recipe(self.n_estimators, self._lightgbm_parameters(seed), columns.categorical)
             if self.k == "auto":
-                share, rounds = self._choose(X, y, targets, recipe, seed)
+                share, rounds = self._choose(X, y, targets, judged, recipe, seed)
                 recipe = replace(recipe, rounds=rounds)
             else:
                 share = resolve_k(self.k, targets.total) / targets.total
-            trees = self._boost(X, targets, share, recipe, metric, seed)
+            trees = self._boost(X, targets, judged, share, recipe, metric, seed)
             self._publish(X, every, targets, share, trees)
             self.columns_ = columns
         return self
 
+    @abstractmethod
     def _targets(self, y: npt.NDArray[Any], sample_weight: Any) -> Targets:
         """Return the targets of the problems; a classifier sets its classes."""
-        raise NotImplementedError
 
     def _raw(self, X: Any) -> Array:
         """Return what the trees say about rows, shape (n_problems, n_rows)."""
@@ -131,7 +135,14 @@ class BoostedATk(BaseEstimator):
         return ATkMetric(measure, self.loss, 1.0)
 
     def _boost(
-        self, X: Any, targets: Targets, share: float, recipe: Recipe, metric: ATkMetric | None, seed: int
+        self,
+        X: Any,
+        targets: Targets,
+        judged: Targets,
+        share: float,
+        recipe: Recipe,
+        metric: ATkMetric | None,
+        seed: int,
     ) -> list[BoostedTrees]:
         """Boost all problems, on all rows or with some held out to stop early by."""
         on_round = _print_round if self.verbose else None
@@ -141,12 +152,15 @@ class BoostedATk(BaseEstimator):
         train, test = train_test_split(
             rows, test_size=self.validation_fraction, random_state=seed, stratify=_strata(targets)
         )
-        held_out = (X[test], part_of(targets, test), replace(metric, k=share), self.n_iter_no_change)
+        held = part_of(targets if metric.measure == ATK else judged, test)
+        held_out = (X[test], held, replace(metric, k=share), self.n_iter_no_change)
         return boost_problems(
             X[train], part_of(targets, train), self.loss, share, recipe, held_out=held_out, on_round=on_round
         )
 
-    def _choose(self, X: Any, y: npt.NDArray[Any], targets: Targets, recipe: Recipe, seed: int) -> tuple[float, int]:
+    def _choose(
+        self, X: Any, y: npt.NDArray[Any], targets: Targets, judged: Targets, recipe: Recipe, seed: int
+    ) -> tuple[float, int]:
         """Return the share k/n and the rounds that cross-validation chooses.
 
         Each k has a number of rounds of its own that is best, so that both are chosen together; among those, the rule
@@ -163,12 +177,13 @@ class BoostedATk(BaseEstimator):
         folder = KFold if strata is None else StratifiedKFold
         scores = np.empty((n_folds, len(_SHARES), numbers.size))
         for fold, (train, test) in enumerate(folder(n_folds, shuffle=True, random_state=seed).split(X, strata)):
-            weight = {"sample_weight": targets.mass[test]} if takes_weight(scorer) else {}
+            weight = {"sample_weight": judged.mass[test]} if takes_weight(scorer) else {}
+            fitted, fitted_targets, unseen = X[train], part_of(targets, train), X[test]
             for i, share in enumerate(_SHARES):
-                trees = boost_problems(X[train], part_of(targets, train), self.loss, share, recipe)
+                trees = boost_problems(fitted, fitted_targets, self.loss, share, recipe)
                 for j, number in enumerate(numbers):
                     lent.trees_ = [replace(each, rounds=min(int(number), each.rounds)) for each in trees]
-                    scores[fold, i, j] = scorer(lent, X[test], y[test], **weight)
+                    scores[fold, i, j] = scorer(lent, unseen, y[test], **weight)
         chosen, best = choose_within_error(scores, 1.0 / (n_folds - 1), _ERRORS)
         return _SHARES[chosen], int(numbers[best])
 

@@ -152,9 +152,9 @@ def derivatives(
         sums = threads.block_sums(_loss_blocks, 5, f.size, 4.0, *options, pivot, losses, curvature)
         spread = Spread.from_sums(sums, total)
     unit = 0.5 if loss.quadratic else 1.0  # libraries boost half the squared error: so penalties mean the same
-    # Where all rows are in the top, or all losses are alike, every density is the mean one.
-    mu, lam = (width * spread.deviation, guess) if k < total and spread.deviation > 0.0 else (np.inf, 0.0)
-    if mu < np.inf:
+    mu, lam = np.inf, 0.0  # where all rows are in the top, or all losses are alike, every density is the mean one
+    if k < total and spread.deviation > 0.0:
+        mu = width * spread.deviation
         lam = SmoothedTop(k, total, mu).threshold(losses, mass, guess)
     if code is None:
         lifted = np.clip(k / total + (losses - lam) / mu, 0.0, 1.0) * (total / k)
