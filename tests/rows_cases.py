@@ -9,7 +9,11 @@ import numpy as np
 import scipy.sparse as sp
 from plain_rows import PlainRows
 
+from atklearn.chunked.chunked_rows import ChunkedRows, count
+from atklearn.chunked.fleet import Fleet
+from atklearn.chunked.sights import Sight, View
 from atklearn.losses.individual import INDIVIDUAL_LOSSES, IndividualLoss, Kink
+from atklearn.ondisk.executor_engine import ArrayChunks, ExecutorEngine
 from atklearn.problems.compiled_rows import CompiledRows
 
 
@@ -24,11 +28,21 @@ class LogCosh(IndividualLoss):
         return np.logaddexp(error, -error) - np.log(2.0), slope, 1.0 - slope**2
 
 
+def in_chunks(X, y, mass, loss, ones):
+    """Return rows in chunks: one of a single row, an empty one, one with most of the rows."""
+    ends = [1, 1, 4, 5, y.size - 2, y.size]
+    engine = ExecutorEngine(ArrayChunks(X, y, mass, ends=ends))
+    fleet, sight = Fleet(engine), Sight(token=0)
+    return ChunkedRows(fleet, View(sight, loss, ones), count(fleet, sight, X.shape[1]))
+
+
 KINDS = {
     "plain": lambda X, *others: PlainRows(X.astype(np.float64), *others),
     "dense64": lambda X, *others: CompiledRows(X.astype(np.float64), *others),
     "dense32": CompiledRows,
     "csr": lambda X, *others: CompiledRows(sp.csr_array(X.astype(np.float64)), *others),
+    "chunked64": lambda X, *others: in_chunks(X.astype(np.float64), *others),
+    "chunked_csr": lambda X, *others: in_chunks(sp.csr_array(X.astype(np.float64)), *others),
 }
 LOSSES = {name: cls() for name, cls in INDIVIDUAL_LOSSES.items()} | {"log_cosh": LogCosh()}
 SHARES = (0.02, 0.3, 0.75, 1.0)  # of the mass that is in the top: less than one sample, some, most, all

@@ -10,7 +10,7 @@ import numpy as np
 
 from atklearn.losses.messages import shown
 
-__all__ = ["RowBlocks"]
+__all__ = ["RowBlocks", "read_rows"]
 
 
 class RowBlocks:
@@ -46,10 +46,10 @@ class RowBlocks:
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         for begin in range(0, self.arrays[0].shape[0], self.rows):
-            yield tuple(_read(array, slice(begin, begin + self.rows)) for array in self.arrays)
+            yield tuple(read_rows(array, slice(begin, begin + self.rows)) for array in self.arrays)
 
 
-def _read(array: Any, part: slice) -> Any:
+def read_rows(array: Any, part: slice) -> Any:
     """Return a copy of some rows, and let go of the file's pages behind it."""
     if not isinstance(array, np.memmap):
         return array[part]

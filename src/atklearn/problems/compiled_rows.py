@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from atklearn.losses.compiled import compiled
 from atklearn.losses.individual import Array, IndividualLoss, Kink
 from atklearn.problems import fused, hessian, passes, smoothing, threads
 from atklearn.problems.ascent import CompiledAscent
 from atklearn.problems.conditioning import Units, convert, helpful_units
+from atklearn.problems.expansion import Losses, Paying
 from atklearn.problems.features import Features
-from atklearn.problems.picking import PickedRows, Places, largest_places, sample_runs
+from atklearn.problems.picking import PickedRows, Places, largest_places
 from atklearn.problems.ranking import ranked
 from atklearn.problems.rotation import Rotation, rotate
 from atklearn.problems.rows import Curvature, Form, Proof, Reading
@@ -29,8 +29,6 @@ __all__ = ["CompiledPoint", "CompiledRows"]
 _FEW_COLUMNS = 64
 # From here on, a pass over X costs more than to look whether it is needed.
 _MANY_ROWS = 10_000
-# Predictions whose losses a loss without compiled code expands at once, so that its temporaries stay in the cache.
-_BLOCK = 8192
 # With so many columns, and so many for each row, the rows are rotated into fewer.
 _MANY_COLUMNS = 100
 _WIDE = 2.5
@@ -72,10 +70,10 @@ class CompiledRows:
         least, most = threads.extremes(mass)
         self.each = least if least == most else None  # the mass of every row, if they are alike
         self.target_range = threads.extremes(y)
-        self.kink = Kink(loss.kink)
+        self.paid = Paying(loss, y)
+        self.kink, self.compiled_loss = self.paid.kink, self.paid.compiled_loss
         self.two_sided = self.kink.is_two_sided
         self.features = Features(self.X, intercept)
-        self.compiled_loss = compiled(loss)
         self.is_dense = not self.features.is_sparse
         self._conditioned: dict[bool, tuple[CompiledRows, Units | Rotation] | None] = {}
         self._rotations = {} if rotations is None else rotations  # shared by all rows of the same X
@@ -193,39 +191,12 @@ class CompiledRows:
         """Return ``X^T a``."""
         return self.features.pull_back(a)
 
-    def expand(self, start: Array, t: float, direction: Array, into: _Losses) -> None:
-        """Fill in predictions ``start + t * direction``, ``s`` and its slope."""
-        if self.compiled_loss is not None:
-            arguments = self.compiled_loss, start, t, direction, self.y, into.f, into.s, into.slope
-            threads.over_rows(passes.expand_along, self.n_rows, 3.0, *arguments)
-            return
-        into.f[:] = start + t * direction
-        for begin in range(0, self.n_rows, _BLOCK):
-            part = slice(begin, begin + _BLOCK)
-            into.s[part], into.slope[part], _ = self.loss.expand(into.f[part], self.y[part])
-
-    def predict_and_expand(self, z: Array, into: _Losses) -> None:
+    def predict_and_expand(self, z: Array, into: Losses) -> None:
         """Fill in the predictions of z, ``s`` and its slope."""
         if self.is_small:
             fused.predict_and_expand(self.compiled_loss, self.X, *self.split(z), self.y, into.f, into.s, into.slope)
         else:
-            self.expand(self.predict(z, into.f), 0.0, into.f, into)
-
-    def curvatures(self, f: Array, rows: Places) -> Array:
-        """Return the second derivatives of ``s`` for some rows."""
-        if self.compiled_loss is None:
-            return np.asarray(self.loss.expand(f[rows], self.y[rows])[2], dtype=np.float64)
-        out = np.empty(rows.size)
-        threads.over_rows(passes.curvatures, rows.size, 3.0, self.compiled_loss, f, self.y, rows, out)
-        return out
-
-
-class _Losses:
-    """What is known at one z, one number per sample."""
-
-    def __init__(self, n_rows: int) -> None:
-        self.f, self.s, self.slope, self.r, self.a = np.empty((5, n_rows))
-        self.threshold = self.moving = 0.0  # of the densities
+            self.paid.expand(self.predict(z, into.f), 0.0, into.f, into)
 
 
 class CompiledPoint:
@@ -233,8 +204,8 @@ class CompiledPoint:
 
     def __init__(self, rows: CompiledRows, z: Array, k: float, u: Array, density: Array) -> None:
         self.rows, self.z, self.k, self.u, self.centre = rows, z, k, u, density
-        self.here = _Losses(rows.n_rows)
-        self.there: _Losses | None = None  # where a ray looks
+        self.here = Losses(rows.n_rows)
+        self.there: Losses | None = None  # where a ray looks
         self.f_direction: Array | None = None  # predictions of its direction
         self.own_centre: Array | None = None
         threads.fill(self.here.r, np.positive, density)
@@ -247,14 +218,14 @@ class CompiledPoint:
         else:  # where cold starts begin: no pass over X
             f = self.here.f
             f.fill(0.0)
-            self.rows.expand(f, 0.0, f, self.here)
+            self.rows.paid.expand(f, 0.0, f, self.here)
         self.is_fresh = True
 
     def smooth(self, mu: float) -> Reading:
         """Find threshold and densities."""
         return self.settle(self.here, mu, self.here.f)
 
-    def settle(self, losses: _Losses, mu: float, along: Array) -> Reading:
+    def settle(self, losses: Losses, mu: float, along: Array) -> Reading:
         """Find threshold and densities of some losses; the threshold here is the first guess."""
         reading = Reading(
             *smoothing.settle(
@@ -287,12 +258,12 @@ class CompiledPoint:
         self.z[self.rows.ones] += amount
         threads.fill(self.here.f, np.add, self.here.f, amount)
         self.is_fresh = False
-        self.rows.expand(self.here.f, 0.0, self.here.f, self.here)
+        self.rows.paid.expand(self.here.f, 0.0, self.here.f, self.here)
 
     def towards(self, direction: Array) -> CompiledRay:
         """Return the ray in a direction."""
         if self.there is None:
-            self.there = _Losses(self.rows.n_rows)
+            self.there = Losses(self.rows.n_rows)
         return CompiledRay(self, direction, self.there)
 
     def gradient(self) -> Array:
@@ -306,16 +277,10 @@ class CompiledPoint:
         rows, here = self.rows, self.here
         if form == "matrix" and rows.is_small and (most is None or rows.n_rows <= most):
             return fused.curvature_at_once(self, mu, cautious)
-        picked, n_tied = hessian.strata(here.r)
-        is_sampled = most is not None and picked.size > most
-        if most is not None and is_sampled:
-            picked, scale = sample_runs((picked[:n_tied], picked[n_tied:]), most, seed)
-        else:
-            scale = np.ones(picked.size)
-        curvatures = rows.curvatures(here.f, picked)
-        if cautious and rows.kink is Kink.NONE:
-            curvatures = np.maximum(curvatures, here.slope[picked] ** 2 / np.maximum(2.0 * here.s[picked], 1e-300))
-        picked, h, pulls, tied_mass = hessian.weigh(picked, scale, here.r, here.slope, curvatures, self.u, mu)
+        picked, h, pulls, tied_mass, is_sampled = hessian.weighted_rows(
+            rows.paid, here, self.u, mu, cautious=cautious, most=most, seed=seed
+        )
+        has_ties = tied_mass > 0.0
         rank_one = None
         if here.moving > 0.0:
             rank_one = rows.features.pull_back_rows(picked, pulls)
@@ -323,16 +288,16 @@ class CompiledPoint:
             rank_one /= np.sqrt(mu * max(here.moving, tied_mass))
         if form == "product":
             product, diagonal = hessian.operator(rows.features, picked, h, rank_one)
-            return Curvature(None, None, product, diagonal, is_sampled, n_tied > 0)
+            return Curvature(None, None, product, diagonal, is_sampled, has_ties)
         if form == "packed":
             packed = hessian.packed_gram(rows.features, picked, h)
             if rank_one is not None:
                 packed.add_gram(rank_one[None, :], -1.0)
-            return Curvature(None, packed, None, None, is_sampled, n_tied > 0)
+            return Curvature(None, packed, None, None, is_sampled, has_ties)
         H = hessian.gram(rows.features, picked, h)
         if rank_one is not None:
             passes.subtract_rank_one(rank_one, H)
-        return Curvature(H, None, None, None, is_sampled, n_tied > 0)
+        return Curvature(H, None, None, None, is_sampled, has_ties)
 
     def prove(self, *, balanced: bool) -> Proof:
         """Return the exact aggregate and a feasible density near r."""
@@ -343,7 +308,7 @@ class CompiledPoint:
         along = smoothing.make_feasible(here.f, here.slope, self.u, balanced, here.r, r, a)
         gradient = rows.pull_back(a)
         if not self.is_fresh:
-            exact = self.there = self.there or _Losses(rows.n_rows)
+            exact = self.there = self.there or Losses(rows.n_rows)
             rows.predict_and_expand(self.z, exact)
         threshold = self._ranked(exact.s)
         value, slack = smoothing.bound_and_slack(exact.s, r, self.u, threshold, rows.two_sided)
@@ -372,7 +337,7 @@ class CompiledPoint:
 class CompiledRay:
     """A half-line from a point."""
 
-    def __init__(self, point: CompiledPoint, direction: Array, there: _Losses) -> None:
+    def __init__(self, point: CompiledPoint, direction: Array, there: Losses) -> None:
         self.point, self.direction, self.there = point, direction, there
         if point.f_direction is None:
             point.f_direction = np.empty(point.rows.n_rows)
@@ -384,7 +349,7 @@ class CompiledRay:
         self.t = t
         if self.point.rows.is_small:
             return fused.look_at_once(self, mu)
-        self.point.rows.expand(self.point.here.f, t, self.f_direction, self.there)
+        self.point.rows.paid.expand(self.point.here.f, t, self.f_direction, self.there)
         return self.point.settle(self.there, mu, self.f_direction)
 
     def land(self) -> None:

@@ -8,11 +8,12 @@ import numpy as np
 
 from atklearn.losses.individual import Array
 from atklearn.problems import passes, threads
+from atklearn.problems.expansion import Losses, Paying
 from atklearn.problems.features import Features
 from atklearn.problems.packed import PackedSymmetric
-from atklearn.problems.picking import Places
+from atklearn.problems.picking import Places, sample_runs
 
-__all__ = ["gram", "operator", "packed_gram", "strata", "weigh"]
+__all__ = ["gram", "operator", "packed_gram", "weighted_rows"]
 
 # Rows scaled at once for the Hessian: few enough for the cache, enough for BLAS.
 GRAM_BLOCK = 2048
@@ -23,7 +24,25 @@ _MOST_PARTS = 64
 _SMALL_BLOCK = 256
 
 
-def strata(r: Array) -> tuple[Places, int]:
+def weighted_rows(
+    paid: Paying, at: Losses, u: Array, mu: float, *, cautious: bool, most: int | None, seed: int
+) -> tuple[Places, Array, Array, float, bool]:
+    """Return the rows that go into the Hessian, all or up to ``most`` of either kind, their weights and pulls.
+
+    With them the mass of the tied ones, each standing for those left out, and whether there are such: see
+    :meth:`atklearn.problems.rows.Point.curvature`.
+    """
+    picked, n_tied = _strata(at.r)
+    is_sampled = most is not None and picked.size > most
+    if most is not None and is_sampled:
+        picked, scale = sample_runs((picked[:n_tied], picked[n_tied:]), most, seed)
+    else:
+        scale = np.ones(picked.size)
+    curvatures = paid.curvatures(at, picked, cautious=cautious)
+    return *_weigh(picked, scale, at.r, at.slope, curvatures, u, mu), is_sampled
+
+
+def _strata(r: Array) -> tuple[Places, int]:
     """Return the rows of positive density, those strictly between its bounds first, and how many these are."""
     if r.size <= threads.BLOCK:
         return passes.few_strata(r)  # type: ignore[no-any-return]
@@ -36,7 +55,7 @@ def strata(r: Array) -> tuple[Places, int]:
     return rows, n_tied
 
 
-def weigh(
+def _weigh(
     picked: Places, scale: Array, r: Array, slope: Array, curvatures: Array, u: Array, mu: float
 ) -> tuple[Places, Array, Array, float]:  # fmt: skip
     """Return the rows that have weight, their weights and pulls, and the mass of the tied: see ``passes.weigh``."""

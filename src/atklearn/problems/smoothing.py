@@ -26,14 +26,15 @@ from atklearn.problems import threads
 from atklearn.problems.access import FAST_SUMS
 
 __all__ = [
-    "balance_sides", "bound_and_slack", "bound_blocks", "change_blocks", "make_feasible", "pull_along",
-    "search_threshold", "settle", "settle_few", "weigh_sides", "weighted_change",
+    "N_SUMS", "balance_sides", "bound_and_slack", "bound_blocks", "change_blocks", "conclude", "make_feasible",
+    "pull_along", "search_threshold", "settle", "settle_blocks", "settle_few", "top_blocks", "weigh_sides",
+    "weighted_change",
 ]  # fmt: skip
 
 _MAX_SEARCH = 100
 _ROUNDING = 1e-11  # in a sum of n shares
 _IN_CACHE = 2048  # rows at a time
-_N_SUMS = 13  # that a settled block leaves
+N_SUMS = 13  # that a settled block leaves
 _FOUND, _LOOK, _LOOK_AT_TOP = range(3)
 
 
@@ -67,7 +68,7 @@ def _share_blocks(first, last, size, s, centre, u, mu, lam, two_sided, sums):  #
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def _top_blocks(first, last, size, s, centre, mu, two_sided, tops):  # type: ignore[no-untyped-def]
+def top_blocks(first, last, size, s, centre, mu, two_sided, tops):  # type: ignore[no-untyped-def]
     """Find the threshold above which every density is zero."""
     for block in range(first, last):
         top = 0.0
@@ -116,7 +117,7 @@ def _find_threshold(s, centre, u, mu, guess, two_sided):  # type: ignore[no-unty
         if task == _LOOK:
             total, free = _shares(s, centre, u, mu, lam, two_sided)
         else:
-            _top_blocks(0, 1, s.size, s, centre, mu, two_sided, tops)
+            top_blocks(0, 1, s.size, s, centre, mu, two_sided, tops)
             high = tops[0]
         lam, low, high, seen_zero, task = _narrow(lam, low, high, seen_zero, total, free, mu, s.size)
         if task == _FOUND:
@@ -161,7 +162,7 @@ def _find_in_blocks(s: Array, centre: Array, u: Array, mu: float, guess: float, 
 
     def top() -> float:
         tops = np.empty(threads.count_blocks(s.size, threads.BLOCK))
-        threads.over_rows(_top_blocks, s.size, 1.0, s, centre, mu, two_sided, tops)
+        threads.over_rows(top_blocks, s.size, 1.0, s, centre, mu, two_sided, tops)
         return float(tops.max())
 
     return search_threshold(shares, top, mu, guess, s.size)
@@ -221,8 +222,8 @@ def _read_spread(s, u, lam):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
-def _settle_blocks(first, last, size, s, slope, centre, u, mu, lam, two_sided, along, r, a, sums):  # type: ignore[no-untyped-def]
-    """Fill the densities ``r`` and ``a = u r s'``; sum up what :func:`_conclude` reads."""
+def settle_blocks(first, last, size, s, slope, centre, u, mu, lam, two_sided, along, r, a, sums):  # type: ignore[no-untyped-def]
+    """Fill the densities ``r`` and ``a = u r s'``; sum up what :func:`conclude` reads."""
     for block in range(first, last):
         above = slack = mass = pull = push = pull_value = push_value = steepness = moving = 0.0
         total = one = two = length = 0.0
@@ -244,7 +245,7 @@ def _settle_blocks(first, last, size, s, slope, centre, u, mu, lam, two_sided, a
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def _conclude(lam, sums):  # type: ignore[no-untyped-def]
+def conclude(lam, sums):  # type: ignore[no-untyped-def]
     """Return the reading from the sums over all rows."""
     above, slack, mass, moving, pull, push, pull_value = sums[0], sums[1], sums[2], sums[3], sums[4], sums[5], sums[6]
     push_value, steepness, total, first, second, size = sums[7], sums[8], sums[9], sums[10], sums[11], sums[12]
@@ -264,9 +265,9 @@ def _conclude(lam, sums):  # type: ignore[no-untyped-def]
 def settle_few(s, slope, centre, u, mu, guess, two_sided, along, r, a):  # type: ignore[no-untyped-def]
     """Do what :func:`settle` does in one call: few rows are done as soon as several would have been called."""
     lam = _find_threshold(s, centre, u, mu, guess, two_sided)
-    sums = np.empty((1, _N_SUMS))
-    _settle_blocks(0, 1, s.size, s, slope, centre, u, mu, lam, two_sided, along, r, a, sums)
-    return _conclude(lam, sums[0])
+    sums = np.empty((1, N_SUMS))
+    settle_blocks(0, 1, s.size, s, slope, centre, u, mu, lam, two_sided, along, r, a, sums)
+    return conclude(lam, sums[0])
 
 
 def settle(
@@ -284,9 +285,9 @@ def settle(
         return settle_few(s, slope, centre, u, mu, guess, two_sided, along, r, a)  # type: ignore[no-any-return]
     lam = _find_in_blocks(s, centre, u, mu, guess, two_sided)
     sums = threads.block_sums(
-        _settle_blocks, _N_SUMS, s.size, 4.0, s, slope, centre, u, mu, lam, two_sided, along, r, a
+        settle_blocks, N_SUMS, s.size, 4.0, s, slope, centre, u, mu, lam, two_sided, along, r, a
     )  # fmt: skip
-    return _conclude(lam, sums)  # type: ignore[no-any-return]
+    return conclude(lam, sums)  # type: ignore[no-any-return]
 
 
 @numba.njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")

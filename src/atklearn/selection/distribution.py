@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from atklearn.losses.individual import Array
 from atklearn.selection.folds import Split
 
-__all__ = ["Distribution"]
+__all__ = ["Distribution", "row_marks"]
 
 Marks = npt.NDArray[np.uint64]
 
@@ -74,7 +74,7 @@ class Distribution:
         codes = np.unique(y, return_inverse=True)[1] if classification else np.zeros(y.size, dtype=np.intp)
         target = codes if classification else y
         marks, first, which = np.unique(
-            _marks(X, np.asarray(target, np.float64)), return_index=True, return_inverse=True
+            row_marks(X, np.asarray(target, np.float64)), return_index=True, return_inverse=True
         )
         together = np.asarray(np.bincount(which, weights=mass), dtype=np.float64)
         return cls(kept[first], together, codes[first], marks)
@@ -131,7 +131,7 @@ class Distribution:
         return self.rows[places], parts[places, fold], splits
 
 
-def _marks(X: Any, target: Array) -> Marks:
+def row_marks(X: Any, target: Array, seed: int = 0) -> Marks:
     """Return a number for every sample, the same for equal ones and as good as random for others."""
     rng = np.random.default_rng(0)
     factors = rng.integers(1, 2**63, X.shape[1] + 1, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
@@ -142,7 +142,7 @@ def _marks(X: Any, target: Array) -> Marks:
         step = max(_BLOCK // X.shape[1], 1)
         for start in range(0, len(X), step):
             marks[start : start + step] += _mixed_bits(X[start : start + step]) @ factors[:-1]
-    return _mixed(marks)
+    return _mixed(marks + np.uint64(seed))
 
 
 def _mixed_bits(values: npt.NDArray[Any]) -> Marks:

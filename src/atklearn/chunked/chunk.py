@@ -1,0 +1,178 @@
+"""One chunk of rows where it lies, and what it remembers between questions. It knows nothing of who asks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from atklearn.chunked.sights import Sight, View, as_features
+from atklearn.chunked.vectors import Step
+from atklearn.losses.individual import Array
+from atklearn.problems.compiled_rows import CompiledRows
+from atklearn.problems.conditioning import convert
+from atklearn.problems.expansion import Paying
+
+__all__ = ["Block", "Chunk", "Ids", "Memory", "Missing"]
+
+Ids: TypeAlias = npt.NDArray[np.int64]
+_ROW_BITS = 32  # of an id; those above are the chunk's
+
+
+class Missing(Exception):  # noqa: N818
+    """A chunk has forgotten, or never known, what it is asked about: it needs its data, and the steps so far."""
+
+
+class Block(NamedTuple):
+    """The data of a chunk as its owner has them: arrays, sparse matrices, tables."""
+
+    X: Any
+    y: Any = None
+    weight: Any = None
+
+
+class Memory:
+    """What a chunk remembers from one question to the next."""
+
+    def __init__(self) -> None:
+        self.vectors: dict[int, Array] = {}
+        self.targets: dict[int, tuple[Array, Array | float]] = {}
+        self.is_empty = False
+
+    def keep(self, tokens: frozenset[int]) -> None:
+        """Forget all but what is named."""
+        self.vectors = {token: vector for token, vector in self.vectors.items() if token in tokens}
+        self.targets = {token: targets for token, targets in self.targets.items() if token in tokens}
+
+
+class Chunk:
+    """A chunk while it answers one question.
+
+    Parameters
+    ----------
+    block : Block or None
+        None where the question should do without the data.
+    memory : Memory
+    steps : sequence of Step
+        How vectors are made that it may not hold.
+    index : int
+        Its number among all.
+    """
+
+    def __init__(self, block: Block | None, memory: Memory, steps: Sequence[Step] = (), index: int = 0) -> None:
+        self.block, self.memory, self.index = block, memory, index
+        self.steps = {step.token: step for step in steps}
+        self._features: dict[int, Any] = {}
+        self._all: Any = None
+        self._ids: Ids | None = None
+
+    @classmethod
+    def of_rows(cls, sight: Sight, steps: Sequence[Step], ids: Ids, X: Any, y: Array, mass: Array) -> Chunk:
+        """Return some rows in memory, wherever they were, as a chunk that can make their part of vectors."""
+        chunk = cls(None, Memory(), steps)
+        chunk._ids = ids
+        chunk._features[sight.token] = X
+        chunk.memory.targets[sight.token] = y, mass
+        return chunk
+
+    def ids(self, sight: Sight) -> Ids:
+        """Return a number for every row that counts, unique among all chunks, ascending."""
+        if self._ids is None:
+            self._ids = (np.int64(self.index) << _ROW_BITS) + np.arange(self.n_rows(sight))
+        return self._ids
+
+    def given(self) -> Block:
+        """Return the data."""
+        if self.block is None:
+            raise Missing
+        return self.block
+
+    def targets(self, sight: Sight) -> tuple[Array, Array]:
+        """Return targets and mass of the rows that count."""
+        if sight.token not in self.memory.targets:
+            self._look(sight)
+        y, mass = self.memory.targets[sight.token]
+        return y, np.full(y.size, mass) if isinstance(mass, float) else mass
+
+    def n_rows(self, sight: Sight) -> int:
+        """Return how many rows count."""
+        if sight.token not in self.memory.targets:
+            self._look(sight)
+        return int(self.memory.targets[sight.token][0].size)
+
+    def features(self, sight: Sight) -> Any:
+        """Return the features of the rows that count, as array or CSR."""
+        if sight.token not in self._features:
+            self._look(sight)
+        return self._features[sight.token]
+
+    def _look(self, sight: Sight) -> None:
+        """Look at the data, and keep what counts of them: targets for long, features for this question."""
+        X, (labels, mass), kept = self._read(), self._labelled(sight), self.kept(sight)
+        if not kept.all():
+            X, labels, mass = X[kept], labels[kept], mass[kept]
+        is_even = mass.size > 0 and mass.min() == mass.max()
+        self._features[sight.token] = X
+        self.memory.targets[sight.token] = sight.numbers(labels), float(mass[0]) if is_even else mass
+
+    def _labelled(self, sight: Sight) -> tuple[npt.NDArray[Any], Array]:
+        """Return labels and mass of all rows."""
+        _, labels, weight = self.given()
+        labels = np.asarray(labels).reshape(-1)
+        return labels, sight.mass(labels, None if weight is None else np.asarray(weight).reshape(-1))
+
+    def kept(self, sight: Sight) -> npt.NDArray[np.bool_]:
+        """Return which rows of the data count."""
+        labels, mass = self._labelled(sight)
+        kept = mass > 0.0
+        if sight.part is not None:
+            kept &= sight.part.of(self._read(), Sight(0, sight.labels).numbers(labels))
+        return kept
+
+    def _read(self) -> Any:
+        """Return all features, converted once for all who look."""
+        if self._all is None:
+            self._all = as_features(self.given().X)
+        return self._all
+
+    def rows(self, view: View) -> CompiledRows:
+        """Return the rows that count, as compiled ones."""
+        X, (y, mass) = self.features(view.sight), self.targets(view.sight)
+        if view.units is not None:
+            X, y = convert(X, y, view.units)
+        return CompiledRows(X, y, mass, view.loss, view.ones)
+
+    def paid(self, view: View) -> Paying:
+        """Return what these rows pay, without reading their features."""
+        y, _ = self.targets(view.sight)
+        return Paying(view.loss, y - view.shift if view.shift else y)
+
+    def held(self, token: int) -> Array | None:
+        """Return a vector if it is remembered."""
+        return self.memory.vectors.get(token)
+
+    def vector(self, token: int) -> Array:
+        """Return a vector, made if need be from the vectors that it needs."""
+        waiting = [token]
+        while waiting:
+            name = waiting[-1]
+            if name in self.memory.vectors:
+                waiting.pop()
+                continue
+            if name not in self.steps:
+                raise Missing
+            unmade = [parent for parent in self.steps[name].parents if parent not in self.memory.vectors]
+            if unmade:
+                waiting.extend(unmade)
+                continue
+            self.memory.vectors[name] = self.steps[name].make(self)
+            waiting.pop()
+        return self.memory.vectors[token]
+
+    def answer(self, question: Any) -> Any:
+        """Return the answer to a question; None if the chunk has no rows."""
+        if self.block is not None:
+            self.memory.is_empty = self.block.X.shape[0] == 0
+        return None if self.memory.is_empty else question.answer(self)

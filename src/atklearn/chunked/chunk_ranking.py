@@ -1,0 +1,87 @@
+"""The k-th largest loss of all chunks, exactly: a few thousand losses travel, whatever their number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from atklearn.chunked.sums import Sums
+from atklearn.losses.aggregate import select
+
+__all__ = ["Ranked", "rank"]
+
+_MOST_ROUNDS = 60
+
+
+class Ranked(NamedTuple):
+    """The loss at which the amount counted from the top reaches what is wanted, and the amount above it."""
+
+    value: float
+    above: float
+
+
+def rank(ask: Callable[[float, float], Sums], wanted: float) -> Ranked:
+    """Find a ranked loss.
+
+    Some losses of every chunk bracket it; what lies above the bracket is counted, and what lies inside is told in its
+    turn, until that is all there is.
+
+    Parameters
+    ----------
+    ask : callable
+        Takes the ends of a bracket, returns the answers to :class:`atklearn.chunked.questions.Losing`.
+    wanted : float
+        The amount, counted from the top.
+
+    Examples
+    --------
+    >>> losses = np.arange(10.0)
+    >>> def ask(low, high):
+    ...     inside = losses[(losses >= low) & (losses <= high)]
+    ...     told = inside[:: max(inside.size // 3, 1)]
+    ...     stands_for = np.full(told.size, inside.size / told.size)
+    ...     return Sums(above=float((losses > high).sum()), inside=float(inside.size), values=[told],
+    ...                 weights=[stands_for], partial=int(told.size < inside.size), range=Extremes.of(inside))
+    >>> from atklearn.chunked.sums import Extremes
+    >>> rank(ask, 3.0)
+    Ranked(value=7.0, above=2.0)
+    """
+    bounds = [-np.inf, np.inf]  # what the answer is certain to lie between
+    low, high = bounds
+    for _ in range(_MOST_ROUNDS):
+        told = ask(low, high)
+        above, inside = told["above"], told["inside"]
+        if above >= wanted and high < np.inf:
+            bounds[0] = high
+            low, high = bounds
+            continue
+        if above + inside < wanted and low > -np.inf:
+            bounds[1] = low
+            low, high = bounds
+            continue
+        bounds = [low, high]
+        values, weights = np.concatenate(told["values"]), np.concatenate(told["weights"])
+        if told["range"].low == told["range"].high:
+            return Ranked(told["range"].low, above)
+        if not told["partial"]:
+            value = select(values, weights, wanted - above)
+            return Ranked(value, above + float(weights[values > value].sum()))
+        low, high = _bracket(values, weights, wanted - above, len(told["values"]), bounds)
+    raise RuntimeError(f"No loss was found of rank {wanted:g} between {low:g} and {high:g}.")
+
+
+def _bracket(
+    values: np.ndarray, weights: np.ndarray, wanted: float, n_chunks: int, bounds: list[float]
+) -> tuple[float, float]:
+    """Return what the answer lies between, most likely: every chunk may be off by a loss that it did not tell."""
+    order = np.argsort(-values)
+    place = int(np.searchsorted(np.cumsum(weights[order]), wanted))
+    margin = int(3.0 * np.sqrt(n_chunks)) + 2
+    high = values[order[place - margin]] if place >= margin else bounds[1]
+    low = values[order[place + margin]] if place + margin < order.size else bounds[0]
+    if [low, high] == bounds:  # no narrower: ties fill it, or there are as many chunks as losses told
+        middle = float(values[order[min(place, order.size - 1)]])
+        return middle, middle
+    return float(low), float(high)

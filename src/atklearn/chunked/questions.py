@@ -1,0 +1,396 @@
+"""What is asked of a chunk: every question is answered by a chunk alone, and the answers of all add up.
+
+Each has a ``name``, which tasks carry, and says by ``reads`` whether it needs the features; vectors are named by their
+tokens. Symbols as in :mod:`atklearn.problems.rows`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+import scipy.sparse as sp
+
+from atklearn.chunked.chunk import Chunk
+from atklearn.chunked.sights import Sight, View
+from atklearn.chunked.sums import Extremes, Picked, Sums
+from atklearn.chunked.vectors import settle
+from atklearn.losses.individual import Array
+from atklearn.problems import hessian, smoothing, threads
+from atklearn.problems.expansion import Losses, Paying
+from atklearn.problems.features import Features
+from atklearn.problems.picking import Places
+from atklearn.problems.rows import Form
+
+__all__ = [
+    "Bound", "Census", "Curving", "Fetch", "GramProduct", "Losing", "Pull", "Question", "Settle", "Sides", "Size",
+    "Standing", "Top", "Values",
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where rows stand: predictions, and densities, which are given or those of losses smoothed around a centre."""
+
+    view: View
+    k: float
+    f: int
+    centre: int
+    mu: float = 1.0
+    threshold: float = 0.0
+    density: int | None = None
+
+    def smoothed_by(self, mu: float) -> Standing:
+        """Return the same with another smoothing."""
+        return replace(self, mu=mu)
+
+    def losses(self, chunk: Chunk) -> tuple[Array, Losses, Paying]:
+        """Return ``u``, and all that is known of the losses, densities and pulls included."""
+        u, losses, paid = self.expanded(chunk)
+        if self.density is None:
+            centre = chunk.vector(self.centre)
+            settle(losses, centre, u, self.mu, self.threshold, paid.kink.is_two_sided, losses.f)
+        else:
+            losses.r[:] = chunk.vector(self.density)
+            np.multiply(u * losses.r, losses.slope, out=losses.a)
+        return u, losses, paid
+
+    def expanded(self, chunk: Chunk, t: float = 0.0, along: int | None = None) -> tuple[Array, Losses, Paying]:
+        """Return ``u`` and the losses, here or at a distance along other predictions; no densities yet."""
+        f = chunk.vector(self.f)
+        losses, paid = Losses(f.size), chunk.paid(self.view)
+        paid.expand(f, t, f if along is None else chunk.vector(along), losses)
+        return chunk.targets(self.view.sight)[1] / self.k, losses, paid
+
+
+class Question(Protocol):
+    """What can be asked."""
+
+    name: ClassVar[str]
+    reads: ClassVar[bool]
+
+    @property
+    def sight(self) -> Sight:
+        """What it is about."""
+
+    def answer(self, chunk: Chunk) -> Any:
+        """Return the answer of one chunk, which has rows."""
+
+
+class _AtOne:
+    """A question about rows that stand somewhere."""
+
+    at: Standing
+
+    @property
+    def sight(self) -> Sight:
+        """What it is about."""
+        return self.at.view.sight
+
+
+class _OfView:
+    """A question about rows as a problem sees them."""
+
+    view: View
+
+    @property
+    def sight(self) -> Sight:
+        """What it is about."""
+        return self.view.sight
+
+
+@dataclass(frozen=True)
+class Settle(_AtOne):
+    """What the losses say at a threshold, here or along a ray: the sums that make a reading."""
+
+    name: ClassVar[str] = "threshold"
+    reads: ClassVar[bool] = False
+    at: Standing
+    threshold: float
+    t: float = 0.0
+    along: int | None = None
+
+    def answer(self, chunk: Chunk) -> Sums:
+        """Return the sums, and the range of the predictions."""
+        u, losses, paid = self.at.expanded(chunk, self.t, self.along)
+        along = losses.f if self.along is None else chunk.vector(self.along)
+        two_sided, centre = paid.kink.is_two_sided, chunk.vector(self.at.centre)
+        sums = settle(losses, centre, u, self.at.mu, self.threshold, two_sided, along)
+        return Sums(sums=sums, reach=Extremes(*threads.extremes(losses.f)))
+
+
+@dataclass(frozen=True)
+class Top(_AtOne):
+    """The threshold above which every density is zero."""
+
+    name: ClassVar[str] = "top"
+    reads: ClassVar[bool] = False
+    at: Standing
+    t: float = 0.0
+    along: int | None = None
+
+    def answer(self, chunk: Chunk) -> Sums:
+        """Return it as the larger of two extremes."""
+        _, losses, paid = self.at.expanded(chunk, self.t, self.along)
+        tops = np.empty(threads.count_blocks(losses.s.size, threads.BLOCK))
+        arguments = losses.s, chunk.vector(self.at.centre), self.at.mu, paid.kink.is_two_sided, tops
+        threads.over_rows(smoothing.top_blocks, losses.s.size, 1.0, *arguments)
+        return Sums(top=Extremes(0.0, float(tops.max())))
+
+
+@dataclass(frozen=True)
+class Curving:
+    """Which curvature goes along with a gradient."""
+
+    form: Form
+    cautious: bool
+    share: float | None  # of the rows that may go in, of either kind; None for all
+    seed: int
+
+    _FEWEST: ClassVar[int] = 64
+
+    def is_like(self, other: Curving | None) -> bool:
+        """Say whether another one is the same but for chance."""
+        return other is not None and replace(self, seed=0) == replace(other, seed=0)
+
+    def rows(
+        self, u: Array, losses: Losses, paid: Paying, mu: float
+    ) -> tuple[Places, Array, Array, float, bool]:  # fmt: skip
+        """Return the rows of a chunk that go in: see :func:`atklearn.problems.hessian.weighted_rows`."""
+        most = None if self.share is None else max(int(np.ceil(self.share * losses.f.size)), self._FEWEST)
+        return hessian.weighted_rows(paid, losses, u, mu, cautious=self.cautious, most=most, seed=self.seed)
+
+    def of(self, features: Features, u: Array, losses: Losses, paid: Paying, mu: float) -> Sums:
+        """Return the sums that make a generalised Hessian."""
+        picked, h, pulls, tied, is_sampled = self.rows(u, losses, paid, mu)
+        sums = Sums(pulls=features.pull_back_rows(picked, pulls), tied=tied, sampled=int(is_sampled))
+        if self.form == "matrix":
+            sums["matrix"] = hessian.gram(features, picked, h)
+        elif self.form == "packed":
+            sums["packed"] = hessian.packed_gram(features, picked, h).numbers
+        else:
+            sums["diagonal"] = features.column_squares(picked, h)
+        return sums
+
+
+@dataclass(frozen=True)
+class Pull:
+    """The gradient, those that pull up apart from those that pull down; with it the curvature, if wanted."""
+
+    name: ClassVar[str] = "gradient"
+    reads: ClassVar[bool] = True
+    at: tuple[Standing, ...]
+    curving: Curving | None = None
+    gradient: bool = True
+
+    @property
+    def sight(self) -> Sight:
+        """What it is about."""
+        return self.at[0].view.sight
+
+    def answer(self, chunk: Chunk) -> Sums:
+        """Return the sums for every standing, each under its own name."""
+        rows = chunk.rows(self.at[0].view)
+        out = Sums()
+        for place, at in enumerate(self.at):
+            u, losses, paid = at.losses(chunk)
+            if self.gradient:
+                ups = np.maximum(losses.a, 0.0)
+                out[f"up{place}"] = rows.pull_back(ups)
+                out[f"down{place}"] = rows.pull_back(losses.a - ups)
+            if self.curving is not None:
+                out[f"curvature{place}"] = self.curving.of(rows.features, u, losses, paid, at.mu)
+        return out
+
+
+@dataclass(frozen=True)
+class GramProduct(_AtOne):
+    """The curvature times a vector."""
+
+    name: ClassVar[str] = "hessian-product"
+    reads: ClassVar[bool] = True
+    at: Standing
+    curving: Curving
+    v: Array
+
+    def answer(self, chunk: Chunk) -> Sums:
+        """Return ``X^T diag(h) X v``."""
+        rows = chunk.rows(self.at.view)
+        u, losses, paid = self.at.losses(chunk)
+        picked, h, *_ = self.curving.rows(u, losses, paid, self.at.mu)
+        return Sums(product=rows.features.gram_product(picked, h, *rows.split(self.v)))
+
+
+@dataclass(frozen=True)
+class Sides(_AtOne):
+    """How hard the samples pull up and down, and the mass of either side: what makes densities feasible."""
+
+    name: ClassVar[str] = "balance"
+    reads: ClassVar[bool] = False
+    at: Standing
+
+    def answer(self, chunk: Chunk) -> Sums:
+        """Return pulls and masses: up, down, neither."""
+        u, losses, _ = self.at.losses(chunk)
+        up, down = losses.a > 0.0, losses.a < 0.0
+        mass = u * np.abs(losses.r)
+        sides = losses.a[up].sum(), -losses.a[down].sum(), mass[up].sum(), mass[down].sum(), mass.sum()
+        return Sums(sides=np.array(sides))
+
+
+@dataclass(frozen=True)
+class Bound(_AtOne):
+    """What feasible densities prove, of losses computed anew: see :meth:`atklearn.problems.rows.Point.prove`."""
+
+    name: ClassVar[str] = "certificate"
+    reads: ClassVar[bool] = False
+    at: Standing
+    fresh: int
+    density: int
+    threshold: float
+
+    def answer(self, chunk: Chunk) -> Sums:
+        """Return what is above the threshold, the slack, the mass; and what the tangents touch elsewhere."""
+        u, then, _ = self.at.expanded(chunk)
+        r, f = chunk.vector(self.density), chunk.vector(self.fresh)
+        now, paid = Losses(f.size), chunk.paid(self.at.view)
+        paid.expand(f, 0.0, f, now)
+        sums = threads.block_sums(
+            smoothing.bound_blocks, 3, f.size, 1.0, now.s, r, u, self.threshold, paid.kink.is_two_sided
+        )
+        moved = (u * r) @ (now.s - then.s - then.slope * (f - then.f))
+        return Sums(sums=np.append(sums, moved))
+
+
+@dataclass(frozen=True)
+class Losing(_OfView):
+    """The losses inside a bracket, all of them if these are few, else some; what is above it only in sum."""
+
+    name: ClassVar[str] = "ranking"
+    reads: ClassVar[bool] = False
+    view: View
+    f: int
+    low: float
+    high: float
+    share: float  # of the rows of a chunk, whose losses may be told
+    by_count: bool = False
+    without: int | None = None  # densities; only rows where these are zero are meant
+
+    _FEWEST: ClassVar[int] = 16
+
+    def answer(self, chunk: Chunk) -> Sums:
+        """Return the amounts above and inside, and losses inside with what they stand for."""
+        losses, amounts = _losses(chunk, self.view, self.f), chunk.targets(self.view.sight)[1]
+        if self.without is not None:
+            others = chunk.vector(self.without) == 0.0
+            losses, amounts = losses[others], amounts[others]
+        if self.by_count:
+            amounts = np.ones(losses.size)
+        inside = (losses >= self.low) & (losses <= self.high)
+        above = float(amounts[losses > self.high].sum())
+        values, weights = losses[inside], amounts[inside]
+        sums = Sums(
+            above=above, inside=float(weights.sum()), range=Extremes.of(values), n_inside=[(chunk.index, values.size)]
+        )
+        most = max(int(self.share * losses.size), self._FEWEST)
+        if values.size > most:  # every so many-th in order: what is left out lies between two that are told
+            order = np.argsort(values)[:: -(-values.size // most)]
+            values, weights = values[order], np.full(order.size, sums["inside"] / order.size)
+        return sums + Sums(partial=int(values.size < sums["n_inside"][0][1]), values=[values], weights=[weights])
+
+
+@dataclass(frozen=True)
+class Fetch(_OfView):
+    """The rows with the largest losses: all above a value, and so many of those that are equal to it."""
+
+    name: ClassVar[str] = "working-set"
+    reads: ClassVar[bool] = True
+    view: View
+    f: int
+    above: float
+    ties: dict[int, int]  # by chunk
+    without: int | None = None
+
+    def answer(self, chunk: Chunk) -> Picked:
+        """Return ids, features, targets and mass."""
+        losses = _losses(chunk, self.view, self.f)
+        if self.without is not None:
+            losses = np.where(chunk.vector(self.without) == 0.0, losses, -np.inf)
+        equal = np.flatnonzero(losses == self.above)[: self.ties.get(chunk.index, 0)]
+        return _pick(chunk, self.view.sight, np.sort(np.append(np.flatnonzero(losses > self.above), equal)))
+
+
+def _losses(chunk: Chunk, view: View, f: int) -> Array:
+    """Return the losses of all rows at given predictions."""
+    predictions = chunk.vector(f)
+    losses, paid = Losses(predictions.size), chunk.paid(view)
+    paid.expand(predictions, 0.0, predictions, losses)
+    return np.asarray(paid.kink.loss(losses.s))
+
+
+def _pick(chunk: Chunk, sight: Sight, places: Places) -> Picked:
+    """Return some rows of a chunk."""
+    if places.size == 0:
+        return Picked()
+    y, mass = chunk.targets(sight)
+    return Picked(((chunk.ids(sight)[places], chunk.features(sight)[places], y[places], mass[places]),))
+
+
+@dataclass(frozen=True)
+class Census:
+    """How many rows of every chunk count, their mass, the range of their targets; and some of them, drawn at random.
+
+    With them ``sum(mass |x|^2)``, as far as features are read at all.
+    """
+
+    name: ClassVar[str] = "census"
+    reads: ClassVar[bool] = True
+    sight: Sight
+    n_sampled: int  # of every chunk, at most
+
+    def answer(self, chunk: Chunk) -> Sums:
+        """Return the counts and the rows."""
+        y, mass = chunk.targets(self.sight)
+        X = chunk.features(self.sight)
+        count = min(self.n_sampled, y.size)
+        places = (np.arange(count) + np.random.default_rng(chunk.index).random(count)) * (y.size / max(count, 1))
+        return Sums(
+            counts=[(chunk.index, y.size)],
+            total=float(mass.sum()),
+            mass=Extremes.of(mass),
+            targets=Extremes.of(y),
+            squares=Features(X, False).weighted_squares(mass),
+            sparse=int(sp.issparse(X)),
+            bytes=X.data.nbytes if sp.issparse(X) else X.nbytes,
+            sample=_pick(chunk, self.sight, places.astype(np.intp)),
+        )
+
+
+@dataclass(frozen=True)
+class Values(_OfView):
+    """A vector itself, to be looked at elsewhere."""
+
+    name: ClassVar[str] = "values"
+    reads: ClassVar[bool] = False
+    view: View
+    vector: int
+
+    def answer(self, chunk: Chunk) -> Picked:
+        """Return the numbers with the ids of their rows."""
+        return Picked(((chunk.ids(self.view.sight), chunk.vector(self.vector)),))
+
+
+@dataclass(frozen=True)
+class Size(_OfView):
+    """The mass of densities."""
+
+    name: ClassVar[str] = "mass"
+    reads: ClassVar[bool] = False
+    view: View
+    density: int
+
+    def answer(self, chunk: Chunk) -> Sums:
+        """Return ``sum(mass |r|)``."""
+        _, mass = chunk.targets(self.view.sight)
+        return Sums(size=float(mass @ np.abs(chunk.vector(self.density))))

@@ -1,0 +1,67 @@
+"""Answers that add up: what chunks say is added, wherever they are, until one answer is left."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+__all__ = ["Extremes", "Picked", "Sums", "stacked"]
+
+
+class Sums(dict[str, Any]):
+    """Named amounts; the sum of two has the sums of equal names.
+
+    Examples
+    --------
+    >>> Sums(count=1, total=2.0) + Sums(count=3)
+    {'count': 4, 'total': 2.0}
+    """
+
+    def __add__(self, other: Sums) -> Sums:
+        out = Sums(self)
+        for name, amount in other.items():
+            out[name] = out[name] + amount if name in out else amount
+        return out
+
+
+@dataclass(frozen=True)
+class Extremes:
+    """The smallest and the largest of numbers; those of two collections are added to those of both."""
+
+    low: float
+    high: float
+
+    def __add__(self, other: Extremes) -> Extremes:
+        return Extremes(min(self.low, other.low), max(self.high, other.high))
+
+    @classmethod
+    def of(cls, values: npt.NDArray[Any]) -> Extremes:
+        """Return those of an array, of none as of nothing."""
+        return cls(float(values.min()), float(values.max())) if values.size else cls(np.inf, -np.inf)
+
+
+@dataclass(frozen=True)
+class Picked:
+    """Rows taken out of their chunks: a list of pieces, each the ids of its rows and what belongs to them."""
+
+    pieces: tuple[tuple[Any, ...], ...] = ()
+
+    def __add__(self, other: Picked) -> Picked:
+        return Picked(self.pieces + other.pieces)
+
+    def together(self) -> tuple[Any, ...]:
+        """Return the columns of all pieces, each as one array, in the order of the ids."""
+        ids, *columns = (stacked(list(parts)) for parts in zip(*self.pieces, strict=True))
+        order = np.argsort(ids, kind="stable")
+        return ids[order], *(column[order] for column in columns)
+
+
+def stacked(parts: list[Any]) -> Any:
+    """Return arrays, or sparse matrices, one below the other."""
+    if len(parts) == 1:
+        return parts[0]
+    return sp.vstack(parts, format="csr") if any(map(sp.issparse, parts)) else np.concatenate(parts)

@@ -1,0 +1,1 @@
+"""Fits on data larger than memory, read chunk by chunk from files, on one machine and without further packages."""
