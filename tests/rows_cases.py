@@ -9,9 +9,10 @@ import numpy as np
 import scipy.sparse as sp
 from plain_rows import PlainRows
 
-from atklearn.chunked.chunked_rows import ChunkedRows, count
+from atklearn.chunked.chunked_rows import ChunkedRows
 from atklearn.chunked.fleet import Fleet
 from atklearn.chunked.sights import Sight, View
+from atklearn.chunked.survey import survey
 from atklearn.losses.individual import INDIVIDUAL_LOSSES, IndividualLoss, Kink
 from atklearn.ondisk.executor_engine import ArrayChunks, ExecutorEngine
 from atklearn.problems.compiled_rows import CompiledRows
@@ -33,7 +34,7 @@ def in_chunks(X, y, mass, loss, ones):
     ends = [1, 1, 4, 5, y.size - 2, y.size]
     engine = ExecutorEngine(ArrayChunks(X, y, mass, ends=ends))
     fleet, sight = Fleet(engine), Sight(token=0)
-    return ChunkedRows(fleet, View(sight, loss, ones), count(fleet, sight, X.shape[1]))
+    return ChunkedRows(fleet, View(sight, loss, ones), survey(fleet, X.shape[1], has_labels=False).counted())
 
 
 KINDS = {

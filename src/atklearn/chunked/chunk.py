@@ -15,10 +15,15 @@ from atklearn.problems.compiled_rows import CompiledRows
 from atklearn.problems.conditioning import convert
 from atklearn.problems.expansion import Paying
 
-__all__ = ["Block", "Chunk", "Ids", "Memory", "Missing"]
+__all__ = ["Block", "Chunk", "Ids", "Memory", "Missing", "row_ids"]
 
 Ids: TypeAlias = npt.NDArray[np.int64]
 _ROW_BITS = 32  # of an id; those above are the chunk's
+
+
+def row_ids(index: int, n: int) -> Ids:
+    """Return ids of the n rows of a chunk, unique among all and ascending with the number of the chunk."""
+    return (np.int64(index) << _ROW_BITS) + np.arange(n)
 
 
 class Missing(Exception):  # noqa: N818
@@ -80,7 +85,7 @@ class Chunk:
     def ids(self, sight: Sight) -> Ids:
         """Return a number for every row that counts, unique among all chunks, ascending."""
         if self._ids is None:
-            self._ids = (np.int64(self.index) << _ROW_BITS) + np.arange(self.n_rows(sight))
+            self._ids = row_ids(self.index, self.n_rows(sight))
         return self._ids
 
     def given(self) -> Block:
@@ -125,10 +130,9 @@ class Chunk:
 
     def kept(self, sight: Sight) -> npt.NDArray[np.bool_]:
         """Return which rows of the data count."""
-        labels, mass = self._labelled(sight)
-        kept = mass > 0.0
+        kept = self._labelled(sight)[1] > 0.0
         if sight.part is not None:
-            kept &= sight.part.of(self._read(), Sight(0, sight.labels).numbers(labels))
+            kept &= sight.part.of(self._read())
         return kept
 
     def _read(self) -> Any:

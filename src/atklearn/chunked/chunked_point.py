@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 import numpy as np
 
@@ -39,16 +42,19 @@ __all__ = ["ChunkedDensity", "ChunkedPart", "ChunkedPoint", "ChunkedRay"]
 
 # Losses that travel at a time, about, where the largest are looked for.
 _TOLD = 4096
+# What a proximal step most often does to the smoothing.
+_SHRINK = 0.2
+_ROUNDING = 1e-14  # of the bound: less slack than that leaves no proximal step to take
 
 
 class ChunkedDensity:
-    """Densities that lie with the chunks; an array only where one is asked for."""
+    """Densities that lie with the chunks, or the weights that go with them; an array only where one is asked for."""
 
-    def __init__(self, rows: ChunkedRows, vector: Vector) -> None:
-        self.rows, self.vector = rows, vector
+    def __init__(self, rows: ChunkedRows, vector: Vector, k: float | None = None) -> None:
+        self.rows, self.vector, self.k = rows, vector, k
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        told = self.rows.fleet.ask(Values(self.rows.view, self.vector.token), self.vector)
+        told = self.rows.fleet.ask(Values(self.rows.view, self.vector.token, self.k), self.vector)
         return np.asarray(told.together()[1], dtype=dtype)
 
 
@@ -60,11 +66,13 @@ class ChunkedPoint:
         self.centre = density
         self.density: Vector | None = density  # as given, until the losses are smoothed
         self.mu, self.threshold, self.moving = 1.0, 0.0, 0.0
+        self.reading: Reading | None = None
         self.direction: Vector | None = None  # predictions of that of a ray
         self.range = (0.0, 0.0)  # of the predictions
         self.curving: Curving | None = None  # what was last asked for
         self.pulled: Sums | None = None  # what the last gradient read, as long as it holds
         self.fresh: Vector | None = None  # predictions that a proof computes anew
+        self.ahead: ChunkedPoint | None = None  # what will be asked next, if all goes well
         self.fleet.holders.add(self)
         self.refresh()
 
@@ -90,18 +98,22 @@ class ChunkedPoint:
         """Compute predictions and losses anew from z."""
         self.f = Vector(Product(self.fleet.name(), self.rows.view, self.z))
         self.is_fresh = True
-        self.pulled = None
+        self.pulled = self.ahead = None
 
     def smooth(self, mu: float) -> Reading:
         """Find threshold and densities."""
-        reading, self.range = self.settle(mu)
+        ahead, self.ahead = self.ahead, None
+        if ahead is not None and ahead.reading is not None and (ahead.mu, ahead.centre) == (mu, self.centre):
+            reading, self.pulled = ahead.reading, ahead.pulled
+        else:
+            (reading, self.range), self.pulled = self.settle(mu), None
         self.take(mu, reading)
         return reading
 
     def take(self, mu: float, reading: Reading) -> None:
         """Make a reading that of the point."""
         self.mu, self.threshold, self.moving, self.density = mu, reading.threshold, reading.moving, None
-        self.pulled = None
+        self.reading = reading
 
     def settle(self, mu: float, t: float = 0.0, along: Vector | None = None) -> tuple[Reading, tuple[float, float]]:
         """Find threshold and densities, here or along a ray: return the reading and the range of the predictions."""
@@ -127,7 +139,7 @@ class ChunkedPoint:
 
     def recentre(self) -> None:
         """Make the densities the centre."""
-        self.centre = self.settled()
+        self.centre = self.settled() if self.ahead is None else self.ahead.centre
 
     def settled(self) -> Vector:
         """Return the densities as a vector of the chunks."""
@@ -151,15 +163,17 @@ class ChunkedPoint:
         """Move along the column of ones."""
         self.z = self.z.copy()
         self.z[self.rows.ones] += amount
-        self._move(amount, None)
+        last = self.f.step
+        if isinstance(last, Moved) and not self.fleet.holds(self.f):  # one move is still to be made: as one with this
+            self._move(replace(last, token=self.fleet.name(), z=self.z, offset=last.offset + amount))
+        else:
+            self._move(Moved(self.fleet.name(), self.rows.view, self.z, self.f.token, offset=amount))
         self.range = self.range[0] + amount, self.range[1] + amount
 
-    def _move(self, t: float, along: Vector | None) -> None:
-        token = None if along is None else along.token
-        self.f = Vector(Moved(self.fleet.name(), self.rows.view, self.z, self.f.token, t, token))
-        self.direction = None
+    def _move(self, move: Moved) -> None:
+        self.f = Vector(move)
+        self.direction = self.pulled = self.ahead = None
         self.is_fresh = False
-        self.pulled = None
 
     def towards(self, direction: Array) -> ChunkedRay:
         """Return the ray in a direction."""
@@ -169,20 +183,40 @@ class ChunkedPoint:
     def land(self, z: Array, t: float, along: Vector, mu: float, reading: Reading, reach: tuple[float, float]) -> None:
         """Move to where a ray was looked at."""
         self.z = z
-        self._move(t, along)
+        self._move(Moved(self.fleet.name(), self.rows.view, z, self.f.token, t, along.token))
         self.range = reach
         self.take(mu, reading)
 
     def gradient(self) -> Array:
-        """Return ``X^T (u r s')``; where features are fetched for it, with what a Newton step needs of them next."""
-        up, down = self._pulls(self.curving if self.fleet.engine.is_lazy else None)
+        """Return ``X^T (u r s')``; where features are fetched for it, with all that is likely to be asked of them next.
+
+        That is the curvature here, and both of them where the proximal step leads to that may follow.
+        """
+        self.fleet.latest = ref(self)
+        if self.pulled is None and self.fleet.engine.is_lazy:
+            has_slack = self.reading is not None and self.reading.slack > _ROUNDING * self.reading.bound
+            self.ahead = self._after_recentring() if has_slack else None
+            standings = (self.standing,) if self.ahead is None else (self.standing, self.ahead.standing)
+            told = self.ask(Pull(standings, self.curving), *(() if self.ahead is None else (self.ahead.centre,)))
+            self.pulled, *others = told["pulled"]
+            if self.ahead is not None:
+                self.ahead.pulled = others[0]
+        up, down = self._pulls()
         return up + down
 
-    def _pulls(self, curving: Curving | None = None) -> tuple[Array, Array]:
-        """Return the gradient in its two parts, and keep the curvature of the same pass over X."""
+    def _after_recentring(self) -> ChunkedPoint:
+        """Return the point after the proximal step that may follow."""
+        ahead = copy.copy(self)
+        ahead.centre, ahead.ahead, ahead.direction = self.settled(), None, None
+        self.fleet.holders.add(ahead)
+        ahead.smooth(_SHRINK * self.mu)
+        return ahead
+
+    def _pulls(self) -> tuple[Array, Array]:
+        """Return the gradient in its two parts."""
         if self.pulled is None:
-            self.pulled = self.ask(Pull((self.standing,), curving))
-        return self.pulled["up0"], self.pulled["down0"]
+            self.pulled = self.ask(Pull((self.standing,)))["pulled"][0]
+        return self.pulled["up"], self.pulled["down"]
 
     def curvature(
         self, mu: float, *, form: Form, cautious: bool = False, most: int | None = None, seed: int = 0
@@ -190,12 +224,10 @@ class ChunkedPoint:
         """Return the generalised Hessian of the smoothed loss."""
         share = None if most is None or most >= self.rows.n_rows else most / self.rows.n_rows
         wanted = Curving(form, cautious, share, seed)
-        if self.pulled is None or "curvature0" not in self.pulled or not wanted.is_like(self.curving):
+        if self.pulled is None or "curvature" not in self.pulled or not wanted.is_like(self.curving):
             self.curving = wanted
-            self.pulled = (self.pulled or Sums()) | self.ask(
-                Pull((self.standing,), wanted, gradient=self.pulled is None)
-            )
-        told, curving = self.pulled.pop("curvature0"), self.curving
+            self.pulled = self.ask(Pull((self.standing,), wanted))["pulled"][0]
+        told, curving = self.pulled.pop("curvature"), self.curving
         assert curving is not None
         rank_one = None
         if self.moving > 0.0:

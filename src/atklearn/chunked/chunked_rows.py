@@ -7,77 +7,24 @@ Nothing is computed before it is needed: so predictions along a ray are made in 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from atklearn.chunked.chunk import row_ids
 from atklearn.chunked.chunked_point import ChunkedDensity, ChunkedPoint
 from atklearn.chunked.fleet import Fleet
-from atklearn.chunked.questions import Census, Size
-from atklearn.chunked.sights import Sight, View
-from atklearn.chunked.sums import Extremes, Picked
+from atklearn.chunked.questions import Size
+from atklearn.chunked.sights import View
+from atklearn.chunked.sums import Extremes
+from atklearn.chunked.survey import ROOM, Counted, spread_places
 from atklearn.chunked.vectors import Alike, Blend, Scattered, Vector
-from atklearn.chunked.weights import ChunkedWeights
 from atklearn.losses.individual import Array, IndividualLoss, Kink
 from atklearn.problems.compiled_rows import CompiledRows
 from atklearn.problems.conditioning import Units, convert, helpful_units
 
-__all__ = ["ChunkedRows", "Counted", "count"]
-
-# Bytes that a part of the rows may take, where it is put together in memory: the sample to start from, a working set.
-_ROOM = 1 << 27
-
-
-@dataclass(frozen=True)
-class Counted:
-    """What one pass tells of the rows that a sight takes in: numbers, and a sample of the rows themselves."""
-
-    n_rows: int
-    n_features: int
-    total: float
-    mass: Extremes
-    targets: Extremes
-    mean_square: float
-    is_sparse: bool
-    bytes_per_row: float
-    counts: tuple[tuple[int, int], ...]
-    sample: tuple[Any, ...]
-
-
-def count(fleet: Fleet, sight: Sight, n_features: int) -> Counted:
-    """Count the rows that a sight takes in, and fetch a sample of them."""
-    n_chunks = max(fleet.engine.n_chunks, 1)
-    told = fleet.ask(Census(sight, max(_ROOM // (8 * n_features * n_chunks), 1)))
-    counts = tuple(sorted(told["counts"]))
-    n_rows = sum(n for _, n in counts)
-    return Counted(
-        n_rows=n_rows,
-        n_features=n_features,
-        total=told["total"],
-        mass=told["mass"],
-        targets=told["targets"],
-        mean_square=told["squares"] / told["total"],
-        is_sparse=told["sparse"] > 0,
-        bytes_per_row=max(told["bytes"] / n_rows, 1.0),
-        counts=counts,
-        sample=_even(told["sample"], dict(counts)),
-    )
-
-
-def _even(picked: Picked, counts: dict[int, int]) -> tuple[Any, ...]:
-    """Return a sample in which every row of every chunk is as likely, from samples of chunks of any size."""
-    pieces = []
-    share = min(piece[0].size / counts[int(piece[0][0] >> 32)] for piece in picked.pieces)
-    for piece in picked.pieces:
-        size = piece[0].size
-        expected = share * counts[int(piece[0][0] >> 32)]
-        rng = np.random.default_rng(int(piece[0][0] >> 32))
-        wanted = min(int(expected) + int(rng.random() < expected % 1.0), size)
-        places = ((np.arange(wanted) + rng.random(wanted)) * (size / max(wanted, 1))).astype(np.intp)
-        if wanted:
-            pieces.append(tuple(column[places] for column in piece))
-    return Picked(tuple(pieces)).together() if pieces else Picked(picked.pieces[:1]).together()
+__all__ = ["ChunkedRows"]
 
 
 class ChunkedRows:
@@ -100,12 +47,12 @@ class ChunkedRows:
         self.n_columns = counted.n_features + view.ones
         self.ones = counted.n_features if view.ones else None
         self.total = counted.total
-        self.room = min(max(int(_ROOM / counted.bytes_per_row), 1000), self.n_rows)
+        self.room = max(int(ROOM / counted.bytes_per_row), 1000)
         self.each = counted.mass.low if counted.mass.low == counted.mass.high else None
         targets = Extremes(-1.0, 1.0) if view.sight.labels is not None else counted.targets
         self.target_range = targets.low - view.shift, targets.high - view.shift
-        ids, X, y, mass = counted.sample
-        self.fetched = ids, X, view.sight.aimed(y), mass
+        X, y, mass = counted.sample
+        self.fetched = X, view.sight.aimed(y), mass
         self._conditioned: dict[bool, tuple[ChunkedRows, Units] | None] = {}
 
     @property
@@ -122,17 +69,16 @@ class ChunkedRows:
         if isinstance(density, ChunkedDensity):
             return density.vector
         if density is not None:
-            ids = np.concatenate([(np.int64(index) << 32) + np.arange(n) for index, n in self.counted.counts])
+            ids = np.concatenate([row_ids(index, n) for index, n in sorted(self.counted.sizes.items())])
             return Vector(Scattered(self.fleet.name(), self.view, ids, np.asarray(density, dtype=np.float64)))
         alike = 0.0 if self.kink.is_two_sided else min(k / self.total, 1.0)
         return Vector(Alike(self.fleet.name(), self.view, alike))
 
     def sample(self, count: int) -> CompiledRows:
         """Return a random part of the rows, not more than were fetched, the same every time."""
-        _, X, y, mass = self.fetched
-        count = min(count, y.size)
-        places = (np.arange(count) + np.random.default_rng(0).random(count)) * (y.size / count)
-        return self.in_memory(*(column[places.astype(np.intp)] for column in (X, y, mass)))
+        X, y, mass = self.fetched
+        places = spread_places(y.size, count, seed=0)
+        return self.in_memory(X[places], y[places], mass[places])
 
     def in_memory(self, X: Any, y: Array, mass: Array) -> CompiledRows:
         """Return rows that were fetched as compiled ones."""
@@ -143,7 +89,7 @@ class ChunkedRows:
     def conditioned(self, *, centred: bool) -> tuple[ChunkedRows, Units] | None:
         """Return the same samples in better units, as far as a sample tells, or None if these are good enough."""
         if centred not in self._conditioned:
-            _, X, y, _ = self.fetched
+            X, y, _ = self.fetched
             units = helpful_units(X, y, centred=centred, regression=self.loss.task == "regression")
             found = None if units is None else (self._with(units=units), units)
             self._conditioned[centred] = found
@@ -182,8 +128,8 @@ class ChunkedRows:
         return ChunkedDensity(self, Vector(scaled, vectors))
 
     def sample_weights(self, density: Any, k: float) -> Any:
-        """Return ``u |r|``, to be made chunk by chunk where they are wanted."""
-        return ChunkedWeights.of(self.view, k, self.vector_of(density, k))
+        """Return ``u |r|``, an array only where one is asked for."""
+        return ChunkedDensity(self, self.vector_of(density, k), k)
 
     def split(self, z: Array) -> tuple[Array, float]:
         """Return the weights of the features and the intercept."""

@@ -6,13 +6,13 @@ and to add up the replies; nothing else depends on it.
 
 from __future__ import annotations
 
-import itertools
+import random
 import threading
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
-from weakref import WeakSet
+from weakref import WeakSet, ref
 
 from atklearn.chunked.chunk import Block, Chunk, Memory, Missing
 from atklearn.chunked.questions import Question
@@ -129,14 +129,17 @@ class Fleet:
         self.engine = engine
         self.fit = uuid.uuid4().hex
         self.reads = self.rounds = 0
-        self.on_read: Callable[[int], None] | None = None
         self.holders: WeakSet[Any] = WeakSet()
-        self._tokens = itertools.count(1)
+        self.latest: ref[Any] | None = None  # the point that was differentiated last
         self._held: set[int] = set()
 
     def name(self) -> int:
         """Return a token that is not in use."""
-        return next(self._tokens)
+        return random.SystemRandom().getrandbits(62)  # unique beyond this process: fits are resumed in others
+
+    def holds(self, vector: Vector) -> bool:
+        """Say whether the chunks should hold a vector."""
+        return vector.token in self._held
 
     def ask(self, question: Question, *vectors: Vector) -> Any:
         """Return the sum of the answers of all chunks; None if there are no rows.

@@ -10,11 +10,10 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
-import scipy.sparse as sp
 
 from atklearn.chunked.chunk import Chunk
 from atklearn.chunked.sights import Sight, View
-from atklearn.chunked.sums import Extremes, Picked, Sums
+from atklearn.chunked.sums import Extremes, Picked, Sums, Together
 from atklearn.chunked.vectors import settle
 from atklearn.losses.individual import Array
 from atklearn.problems import hessian, smoothing, threads
@@ -24,7 +23,7 @@ from atklearn.problems.picking import Places
 from atklearn.problems.rows import Form
 
 __all__ = [
-    "Bound", "Census", "Curving", "Fetch", "GramProduct", "Losing", "Pull", "Question", "Settle", "Sides", "Size",
+    "Bound", "Curving", "Fetch", "GramProduct", "Losing", "Pull", "Question", "Settle", "Sides", "Size",
     "Standing", "Top", "Values",
 ]  # fmt: skip
 
@@ -176,13 +175,12 @@ class Curving:
 
 @dataclass(frozen=True)
 class Pull:
-    """The gradient, those that pull up apart from those that pull down; with it the curvature, if wanted."""
+    """Gradients, of those that pull up and of those that pull down, from one pass; with curvatures if wanted."""
 
     name: ClassVar[str] = "gradient"
     reads: ClassVar[bool] = True
     at: tuple[Standing, ...]
     curving: Curving | None = None
-    gradient: bool = True
 
     @property
     def sight(self) -> Sight:
@@ -190,18 +188,17 @@ class Pull:
         return self.at[0].view.sight
 
     def answer(self, chunk: Chunk) -> Sums:
-        """Return the sums for every standing, each under its own name."""
+        """Return a sum for every standing."""
         rows = chunk.rows(self.at[0].view)
-        out = Sums()
-        for place, at in enumerate(self.at):
-            u, losses, paid = at.losses(chunk)
-            if self.gradient:
-                ups = np.maximum(losses.a, 0.0)
-                out[f"up{place}"] = rows.pull_back(ups)
-                out[f"down{place}"] = rows.pull_back(losses.a - ups)
-            if self.curving is not None:
-                out[f"curvature{place}"] = self.curving.of(rows.features, u, losses, paid, at.mu)
-        return out
+        stand = [at.losses(chunk) for at in self.at]
+        ups = [np.maximum(losses.a, 0.0) for _, losses, _ in stand]
+        downs = [losses.a - up for (_, losses, _), up in zip(stand, ups, strict=True)]
+        pulls = rows.features.pull_back_all(np.array([*ups, *downs]))
+        pulled = [Sums(up=up, down=down) for up, down in zip(pulls, pulls[len(ups) :], strict=False)]
+        if self.curving is not None:
+            for sums, at, (u, losses, paid) in zip(pulled, self.at, stand, strict=True):
+                sums["curvature"] = self.curving.of(rows.features, u, losses, paid, at.mu)
+        return Sums(pulled=Together(pulled))
 
 
 @dataclass(frozen=True)
@@ -338,47 +335,21 @@ def _pick(chunk: Chunk, sight: Sight, places: Places) -> Picked:
 
 
 @dataclass(frozen=True)
-class Census:
-    """How many rows of every chunk count, their mass, the range of their targets; and some of them, drawn at random.
-
-    With them ``sum(mass |x|^2)``, as far as features are read at all.
-    """
-
-    name: ClassVar[str] = "census"
-    reads: ClassVar[bool] = True
-    sight: Sight
-    n_sampled: int  # of every chunk, at most
-
-    def answer(self, chunk: Chunk) -> Sums:
-        """Return the counts and the rows."""
-        y, mass = chunk.targets(self.sight)
-        X = chunk.features(self.sight)
-        count = min(self.n_sampled, y.size)
-        places = (np.arange(count) + np.random.default_rng(chunk.index).random(count)) * (y.size / max(count, 1))
-        return Sums(
-            counts=[(chunk.index, y.size)],
-            total=float(mass.sum()),
-            mass=Extremes.of(mass),
-            targets=Extremes.of(y),
-            squares=Features(X, False).weighted_squares(mass),
-            sparse=int(sp.issparse(X)),
-            bytes=X.data.nbytes if sp.issparse(X) else X.nbytes,
-            sample=_pick(chunk, self.sight, places.astype(np.intp)),
-        )
-
-
-@dataclass(frozen=True)
 class Values(_OfView):
-    """A vector itself, to be looked at elsewhere."""
+    """A vector itself, to be looked at elsewhere; or the sample weights ``mass / k |r|`` that go with densities."""
 
     name: ClassVar[str] = "values"
     reads: ClassVar[bool] = False
     view: View
     vector: int
+    k: float | None = None
 
     def answer(self, chunk: Chunk) -> Picked:
         """Return the numbers with the ids of their rows."""
-        return Picked(((chunk.ids(self.view.sight), chunk.vector(self.vector)),))
+        values = chunk.vector(self.vector)
+        if self.k is not None:
+            values = chunk.targets(self.view.sight)[1] / self.k * np.abs(values)
+        return Picked(((chunk.ids(self.view.sight), values),))
 
 
 @dataclass(frozen=True)

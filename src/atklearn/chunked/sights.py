@@ -37,9 +37,9 @@ class FoldPart:
     seed: int
     is_held_out: bool = False
 
-    def of(self, X: Any, target: Array) -> npt.NDArray[np.bool_]:
+    def of(self, X: Any) -> npt.NDArray[np.bool_]:
         """Return which rows belong to this part."""
-        inside = row_marks(X, target, self.seed) % np.uint64(self.n_folds) == self.fold
+        inside = row_marks(X, np.zeros(X.shape[0]), self.seed) % np.uint64(self.n_folds) == self.fold
         return np.asarray(inside == self.is_held_out)
 
 

@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-__all__ = ["Extremes", "Picked", "Sums", "stacked"]
+__all__ = ["Extremes", "Picked", "Sums", "Together", "stacked"]
 
 
-class Sums(dict[str, Any]):
+class Sums(dict[Any, Any]):
     """Named amounts; the sum of two has the sums of equal names.
 
     Examples
@@ -26,6 +26,13 @@ class Sums(dict[str, Any]):
         for name, amount in other.items():
             out[name] = out[name] + amount if name in out else amount
         return out
+
+
+class Together(list[Any]):
+    """Several amounts, added each to its own."""
+
+    def __add__(self, other: Together) -> Together:  # type: ignore[override]
+        return Together(one + more for one, more in zip(self, other, strict=True))
 
 
 @dataclass(frozen=True)

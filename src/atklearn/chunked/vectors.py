@@ -64,13 +64,14 @@ class Product(Step):
 
 @dataclass(frozen=True)
 class Moved(Step):
-    """Predictions ``origin + t along``, or all of them by t; if these are gone, ``X z`` of where that leads to."""
+    """Predictions ``origin + t along + offset``; if these are gone, ``X z`` of where that leads to."""
 
     view: View
     z: Array
     origin: int
-    t: float
+    t: float = 0.0
     along: int | None = None
+    offset: float = 0.0
 
     @property
     def shortcut(self) -> tuple[int, ...]:
@@ -82,7 +83,8 @@ class Moved(Step):
         held = [vector for vector in map(chunk.held, self.shortcut) if vector is not None]
         if len(held) < len(self.shortcut):
             return Product(self.token, self.view, self.z).make(chunk)
-        return held[0] + (self.t if self.along is None else self.t * held[1])
+        f = held[0] if self.along is None else held[0] + self.t * held[1]
+        return f + self.offset if self.offset or self.along is None else f
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from atklearn.chunked.chunk import Block, Chunk, Memory
+from atklearn.chunked.chunked_point import ChunkedDensity
 from atklearn.chunked.sights import View
-from atklearn.chunked.vectors import Step, Vector, history
+from atklearn.chunked.vectors import Step, history
 from atklearn.losses.individual import Array
 
 __all__ = ["ChunkedWeights"]
@@ -24,9 +25,10 @@ class ChunkedWeights:
     steps: tuple[Step, ...]
 
     @classmethod
-    def of(cls, view: View, k: float, density: Vector) -> ChunkedWeights:
-        """Return the weights that go with densities."""
-        return cls(view, k, density.token, history([density]))
+    def of(cls, weights: ChunkedDensity) -> ChunkedWeights:
+        """Return how weights are made that lie with the chunks of a fit."""
+        assert weights.k is not None
+        return cls(weights.rows.view, weights.k, weights.vector.token, history([weights.vector]))
 
     def make(self, block: Block, index: int) -> Array:
         """Return the weights of all rows of a chunk, zero for those that do not count."""

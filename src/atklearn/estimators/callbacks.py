@@ -51,10 +51,16 @@ class FitProgress:
                 return False
             reported = step
             if self.estimator.verbose:
-                print(f"{problem} step {step}: objective {objective:.6g}, duality gap {gap:.1e}", flush=True)
+                print(
+                    f"{problem} step {step}: objective {objective:.6g}, duality gap {gap:.1e}{self.tail()}", flush=True
+                )
             return self.passed("newton-step")
 
         return report
+
+    def tail(self) -> str:
+        """Return what else a line of progress says."""
+        return ""
 
     def passed(self, task_name: str) -> bool:
         """Tell the callbacks that a part of the fit is done; return whether one of them asks to stop."""

@@ -74,25 +74,43 @@ class LinearATk(CallbackSupportMixin, BaseEstimator):
         with keeping_fitted_state(self):
             X, y = check_training(self, X, y, y_numeric=self._task == "regression")
             progress = FitProgress(self, X, y, sample_weight)
-            posing = Posing(
-                resolve_individual_loss(self.loss, self._task),
-                intercept_kind(self.fit_intercept, self.penalize_intercept),
-                getattr(self, "class_weight", None),
-                type(self).__name__,
-            )
-            k, which = self._auto_k(posing, X, y, sample_weight) if self.k == "auto" else (self.k, 0)
-            posed = posing.on(X, y, sample_weight, k=k)
-            self.C_ = self._Cs_of(posed.targets.total, len(posed.problems))[which]
-            posed = posed.at(posed.k, self.C_)
-            solve = _solver(self.solver)
-            solutions = [
-                solve(problem, tol=self.tol, max_iter=self.max_iter, start=start, progress=progress.following(name))
-                for problem, start, name in zip(posed.problems, self._starts(posed), posed.targets.names, strict=True)
-            ]
+            posing = self._posing()
+            k, which = self._auto_k(posing, X, y, sample_weight) if self._chooses_k() else self._given_k()
+            posed, solutions = self._solve(posing.on(X, y, sample_weight, k=k), which, progress)
             self._publish(posed, solutions)
             warn_unless_converged(solutions, posed.targets.names, self.tol, self.C_)
             progress.finish()
         return self
+
+    def _posing(self) -> Posing:
+        """Return how problems are stated."""
+        return Posing(
+            resolve_individual_loss(self.loss, self._task),
+            intercept_kind(self.fit_intercept, self.penalize_intercept),
+            getattr(self, "class_weight", None),
+            type(self).__name__,
+        )
+
+    def _solve(self, posed: Posed, which: int, progress: FitProgress) -> tuple[Posed, list[Solution]]:
+        """Solve the problems with one of the C there are to try; return them as solved."""
+        self.C_ = self._Cs_of(posed.targets.total, len(posed.problems))[which]
+        posed = posed.at(posed.k, self.C_)
+        solve = _solver(self.solver)
+        solutions = [
+            solve(problem, tol=self.tol, max_iter=self.max_iter, start=start, progress=progress.following(name))
+            for problem, start, name in zip(posed.problems, self._starts(posed), posed.targets.names, strict=True)
+        ]
+        return posed, solutions
+
+    def _chooses_k(self) -> bool:
+        """Say whether there is a k to choose."""
+        # to be judged by the mean that it minimises leaves nothing to choose (docs/decisions/0015)
+        by_its_own = self.scoring is None and isinstance(resolve_individual_loss(self.loss, self._task), SquaredError)
+        return self.k == "auto" and not by_its_own
+
+    def _given_k(self) -> tuple[float, int]:
+        """Return k as it is given, and the first C."""
+        return 1.0 if self.k == "auto" else self.k, 0
 
     def _Cs_of(self, total: float, n_problems: int) -> list[float]:
         """Return the C for samples of some total mass; where it may be chosen along with k, all there are to try."""
@@ -102,8 +120,6 @@ class LinearATk(CallbackSupportMixin, BaseEstimator):
 
     def _auto_k(self, posing: Posing, X: Any, y: Any, sample_weight: Any) -> tuple[float, int]:
         """Return the share k/n that cross-validation chooses, and which C."""
-        if self.scoring is None and isinstance(posing.loss, SquaredError):
-            return 1.0, 0  # to be judged by the mean that it minimises: nothing to choose (docs/decisions/0015)
         classes, scoring, n_problems = None, self.scoring, 1
         if posing.is_classification:
             classes = np.unique(y if sample_weight is None else y[check_mass(sample_weight, y.size) > 0.0])

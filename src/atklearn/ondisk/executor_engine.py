@@ -83,20 +83,21 @@ class ExecutorEngine:
     is_lazy = True
 
     def __init__(self, chunks: ArrayChunks, executor: Executor | None = None) -> None:
-        self.chunks, self.executor = chunks, executor
+        self.chunks = chunks
+        self.executor = ThreadPoolExecutor(thread_count()) if executor is None else executor
+        self.owns_executor = executor is None
         self.n_chunks = len(chunks)
 
     def ask(self, request: Request, chunks: Sequence[int], *, reading: bool) -> Reply:
         """Return the sum of what the chunks answer."""
         work = partial(_answer, self.chunks, request, reading)
-        if self.executor is not None:
-            return reduce(Reply.plus, self.executor.map(work, chunks), Reply(None))
-        with ThreadPoolExecutor(thread_count()) as threads:
-            return reduce(Reply.plus, threads.map(work, chunks), Reply(None))
+        return reduce(Reply.plus, self.executor.map(work, chunks), Reply(None))
 
     def close(self, fit: str) -> None:
-        """Forget a fit."""
+        """Forget a fit; threads that were started for it end."""
         forget(fit)
+        if self.owns_executor:
+            self.executor.shutdown(wait=False, cancel_futures=True)
 
 
 def _answer(chunks: ArrayChunks, request: Request, reading: bool, index: int) -> Reply:

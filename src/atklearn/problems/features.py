@@ -79,6 +79,12 @@ class Features:
         """Return ``X^T a``."""
         return self.sums(passes.pull_back, self.n_rows, self.readable, a, self.d)
 
+    def pull_back_all(self, vectors: Array) -> Array:
+        """Return ``X^T a`` for several vectors, shape (m, n_columns), from one pass over X."""
+        m, n_sums = len(vectors), len(vectors) * self.n_columns
+        sums = self.sums(passes.pull_back_all, self.n_rows, self.readable, vectors, self.d, n_sums=n_sums)
+        return sums.reshape(m, self.n_columns)
+
     def pull_back_rows(self, rows: Places, a: Array) -> Array:
         """Return ``X^T a`` of some rows, ``a`` having one entry for each of these."""
         return self.sums(passes.pull_back_rows, rows.size, self.readable, rows, a, self.d)

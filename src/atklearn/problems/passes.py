@@ -34,6 +34,21 @@ def pull_back(first, last, size, X, a, d, sums):  # type: ignore[no-untyped-def]
         sums[block, d:] = a[begin:end].sum()
 
 
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def pull_back_all(first, last, size, X, vectors, d, sums):  # type: ignore[no-untyped-def]
+    """Do the same for several vectors, one after the other in ``sums``; a block is in the cache from the first on."""
+    m, n = vectors.shape
+    width = sums.shape[1] // m
+    for block in range(first, last):
+        begin, end = block * size, min((block + 1) * size, n)
+        rows = between(X, begin, end)
+        for j in range(m):
+            out, a = sums[block, j * width : (j + 1) * width], vectors[j, begin:end]
+            out[:] = 0.0
+            add_all(rows, a, out[:d])
+            out[d:] = a.sum()
+
+
 @numba.njit(cache=True, nogil=True, fastmath=SIMPLE_SUMS, error_model="numpy")
 def _move(start, t, direction, f):  # type: ignore[no-untyped-def]
     for i in range(f.size):

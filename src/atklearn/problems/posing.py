@@ -29,9 +29,12 @@ __all__ = [
     "Coefficients",
     "Posed",
     "Posing",
+    "SeenTargets",
     "Targets",
+    "class_factors",
     "class_targets",
     "intercept_kind",
+    "problem_names",
     "published",
     "regression_targets",
 ]
@@ -77,9 +80,22 @@ class Targets:
     @property
     def names(self) -> list[str]:
         """What each problem is about, for messages."""
-        if self.classes is None:
-            return ["fit"]
-        return [f"class {label}" for label in self.classes[-len(self.values) :]]
+        return problem_names(self.classes)
+
+    def spread(self, columns: Sequence[Array]) -> Array:
+        """Return numbers of the samples that have mass, an array per problem, as columns for all; zero for others."""
+        if columns[0].size == self.mass.size:
+            return columns[0][:, None] if len(columns) == 1 else np.array(columns).T.copy()
+        out = np.zeros((self.mass.size, len(columns)))
+        out[self.kept] = np.array(columns).T
+        return out
+
+
+def problem_names(classes: npt.NDArray[Any] | None) -> list[str]:
+    """Return what each problem is about: the fit, the larger of two classes, or each class against the rest."""
+    if classes is None:
+        return ["fit"]
+    return [f"class {label}" for label in (classes[-1:] if classes.size == 2 else classes)]
 
 
 def regression_targets(y: Any, sample_weight: Any = None) -> Targets:
@@ -114,23 +130,47 @@ def class_targets(y: Any, sample_weight: Any = None, class_weight: Any = None, o
         present = np.array([codes.size - highs, highs])
     else:
         present = np.bincount(codes, weights=mass, minlength=classes.size)
+    factors = class_factors(classes, present, class_weight, owner)
+    mass = mass if factors is None else mass * factors[codes]
+    return Targets(one_versus_rest(codes, np.arange(classes.size)), mass, classes)
+
+
+def class_factors(classes: npt.NDArray[Any], present: Array, class_weight: Any, owner: str) -> Array | None:
+    """Return what class weights multiply the mass of each class with, None for nothing; two classes must have mass.
+
+    Parameters
+    ----------
+    classes : ndarray of shape (n_classes,)
+    present : ndarray of shape (n_classes,)
+        The mass that the samples of each class have.
+    class_weight : dict, "balanced" or None
+    owner : str
+        Who asks, for messages.
+
+    Examples
+    --------
+    >>> class_factors(np.array(["a", "b"]), np.array([1.0, 3.0]), "balanced", "A classifier")
+    array([2.        , 0.66666667])
+    """
     if np.count_nonzero(present) < 2:
         raise ValueError(
             f"{owner} expects samples of at least 2 classes with positive weight, got {classes.size} class(es) in y, "
             f"{np.count_nonzero(present)} of them with weight; check y and sample_weight."
         )
-    if class_weight == "balanced":
+    if class_weight is None:
+        return None
+    factors: Array
+    if isinstance(class_weight, str):  # balanced
         mean = present.sum() / np.count_nonzero(present)
-        mass = mass * np.divide(mean, present, where=present > 0, out=np.zeros_like(present))[codes]
-    elif class_weight is not None:
-        mass = mass * compute_class_weight(class_weight, classes=classes, y=classes[codes])[codes]
-    weighted = class_weight is not None
-    if weighted and (mass.min() < 0.0 or np.count_nonzero(np.bincount(codes, weights=mass)) < 2):
+        factors = np.divide(mean, present, where=present > 0, out=np.zeros_like(present))
+    else:
+        factors = np.asarray(compute_class_weight(class_weight, classes=classes, y=classes))
+    if factors.min() < 0.0 or np.count_nonzero(factors * present) < 2:
         raise ValueError(
             f"class_weight is expected to give weights >= 0 and a positive one to at least 2 classes, "
             f"got {shown(class_weight)}."
         )
-    return Targets(one_versus_rest(codes, np.arange(classes.size)), mass, classes)
+    return factors
 
 
 def _classes_and_codes(y: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
@@ -204,11 +244,30 @@ class Posing:
         return Posed(targets, [Problem(each, amount, float(C), self.intercept) for each in rows])
 
 
+class SeenTargets(Protocol):
+    """What has to be known of targets once problems are stated."""
+
+    @property
+    def classes(self) -> npt.NDArray[Any] | None:
+        """The labels; None for a regression."""
+
+    @property
+    def total(self) -> float:
+        """The mass of all samples."""
+
+    @property
+    def names(self) -> list[str]:
+        """What each problem is about."""
+
+    def spread(self, columns: Sequence[Any]) -> Any:
+        """Return numbers of the samples that have mass, an array per problem, as columns for all samples."""
+
+
 @dataclass(frozen=True)
 class Posed:
     """Problems on given data: one for a regression or two classes, else one per class against the rest."""
 
-    targets: Targets
+    targets: SeenTargets
     problems: list[Problem]
 
     @property
@@ -234,18 +293,13 @@ class _Weighted(Protocol):
     def sample_weights(self, certificate: Certificate) -> Array: ...
 
 
-def published(targets: Targets, problems: Sequence[_Weighted], solutions: Sequence[Solution]) -> dict[str, Any]:
+def published(targets: SeenTargets, problems: Sequence[_Weighted], solutions: Sequence[Solution]) -> dict[str, Any]:
     """Return the fitted attributes that all estimators share: plain for one problem, else an entry or column for each.
 
     ``sample_weights_`` has an entry per sample given, zero for those without mass; ``k_`` is in units of sample weight
     and ``k_share_`` the same as part of the whole, a value for the parameter ``k``.
     """
-    columns = [p.sample_weights(s) for p, s in zip(problems, solutions, strict=True)]
-    if columns[0].size == targets.mass.size:
-        weights = columns[0][:, None] if len(columns) == 1 else np.array(columns).T.copy()
-    else:
-        weights = np.zeros((targets.mass.size, len(solutions)))
-        weights[targets.kept] = np.array(columns).T
+    weights = targets.spread([p.sample_weights(s) for p, s in zip(problems, solutions, strict=True)])
     single = len(solutions) == 1
     attributes: dict[str, Any] = {"sample_weights_": weights[:, 0] if single else weights}
     for name in ("threshold", "dual_gap", "objective", "n_iter"):

@@ -201,6 +201,8 @@ class Rows(Protocol):
     n_columns: int
     total: float
     """The mass of all."""
+    room: int
+    """How many of them a part in memory may have."""
     ones: int | None
     """Which entry of z belongs to the column of ones."""
 

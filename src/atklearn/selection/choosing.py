@@ -21,6 +21,7 @@ from atklearn.selection.folds import Fold, Judging
 from atklearn.solvers.exact.collapse import collapse_share
 
 __all__ = [
+    "AUTO_ROWS",
     "auto_k",
     "choose_best",
     "choose_within_error",
@@ -42,7 +43,7 @@ _REPEATS = (5, 2)
 _AUTO_FOLDS = 5
 _AUTO_KS = 8
 _AUTO_ERRORS = (1.0, 1.5)  # once 5-fold keeps the average within 1 error; only where it does not, twice within 1.5
-_AUTO_ROWS = 5000
+AUTO_ROWS = 5000
 
 
 def default_ks(n_ks: int, bound: float | None) -> Array:
@@ -150,7 +151,7 @@ def auto_k(
         See :meth:`Fold.fill`.
     """
     mass = check_mass(sample_weight, y.size)
-    samples = Distribution.of(X, y, mass, classification=posing.is_classification).thinned(_AUTO_ROWS)
+    samples = Distribution.of(X, y, mass, classification=posing.is_classification).thinned(AUTO_ROWS)
     folds = min(_AUTO_FOLDS, samples.rarest)
     if folds < 2:  # nothing to validate with
         return 1.0, 0

@@ -133,7 +133,8 @@ def _solve_from(
     doubt: _Doubt,
 ) -> Solution:
     """Solve from coefficients, densities and a smoothing."""
-    if problem.rows.n_rows >= _MANY and problem.k <= _SMALL_TOP * problem.rows.total:
+    rows = problem.rows
+    if rows.n_rows >= _MANY and problem.k <= _SMALL_TOP * rows.total and _first_count(problem) <= rows.room:
         return _solve_on_top(problem, coef, density, smoothing, tol, max_iter, doubt)
     return _solve_on_rows(problem, coef, density, smoothing, tol, max_iter, doubt.look)
 
@@ -201,10 +202,9 @@ def _solve_on_top(
     """
     rows, k = problem.rows, problem.k
     steps = 0
-    count = int(1.5 * k * rows.n_rows / rows.total) + 10 * rows.n_columns + 500
-    part = rows.at(coef, k, density).largest(count)
+    part = rows.at(coef, k, density).largest(_first_count(problem))
     density = None if density is None else part.restrict(density)
-    while part.rows.n_rows < rows.n_rows:
+    while part.rows.n_rows < min(rows.n_rows, rows.room):
         solved = _solve_on_rows(
             problem.on(part.rows, k), coef, density, smoothing, 0.5 * tol, max_iter - steps, doubt.look
         )
@@ -219,10 +219,18 @@ def _solve_on_top(
         ):
             otherwise = StopReason.STALLED if solved.stop_reason is StopReason.CONVERGED else solved.stop_reason
             return Solution.of(certificate, tol=tol, n_iter=steps, otherwise=otherwise, smoothing=solved.smoothing)
-        part = point.largest(max(part.rows.n_rows, 2000), beside=part, above=solved.threshold)
+        more = min(max(part.rows.n_rows, 2000), rows.room - part.rows.n_rows)
+        part = point.largest(more, beside=part, above=solved.threshold)
         density = part.restrict(density)
+    density = None if density is None else part.extend(density)
     solution = _solve_on_rows(problem, coef, density, smoothing, tol, max_iter - steps, doubt.look)
     return replace(solution, n_iter=steps + solution.n_iter)
+
+
+def _first_count(problem: Problem) -> int:
+    """Return how many rows a working set starts with: the top, as much again for a half, and some for every column."""
+    rows = problem.rows
+    return int(1.5 * problem.k * rows.n_rows / rows.total) + 10 * rows.n_columns + 500
 
 
 def _zero(problem: Problem, solution: Solution, tol: float) -> Solution:

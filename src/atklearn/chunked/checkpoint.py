@@ -1,0 +1,110 @@
+"""What a fit has reached, in a file: small, whatever the number of rows, and enough to go on from."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from atklearn.chunked.chunked_point import ChunkedDensity, ChunkedPoint
+from atklearn.chunked.chunked_rows import ChunkedRows
+from atklearn.chunked.vectors import Step, Vector, history
+from atklearn.losses.individual import Array
+from atklearn.problems.solution import Solution, StopReason
+
+__all__ = ["Checkpoint"]
+
+
+@dataclass(frozen=True)
+class _Reached:
+    """Where a problem has got to: coefficients, the densities around which it was smoothed, and how much."""
+
+    coef: Array
+    smoothing: float
+    token: int
+    steps: tuple[Step, ...]
+
+
+@dataclass
+class Checkpoint:
+    """The state of a fit, written after every step.
+
+    Parameters
+    ----------
+    path : path-like
+    subject : dict
+        What is fitted on what: a checkpoint of something else is refused.
+    """
+
+    path: Path
+    subject: dict[str, Any]
+    reached: dict[str, _Reached] = field(default_factory=dict)
+
+    @classmethod
+    def at(cls, path: Any, subject: dict[str, Any]) -> Checkpoint:
+        """Open a checkpoint, or begin one if there is no file."""
+        path = Path(path)
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            return cls(path, subject)
+        try:
+            found = pickle.loads(path.read_bytes())
+            known, reached = found["subject"], found["reached"]
+        except Exception as error:
+            raise ValueError(
+                f"checkpoint={str(path)!r} is expected to be a file that an earlier fit wrote, or none yet, got one "
+                "that cannot be read; name another file, or remove it."
+            ) from error
+        different = [name for name in subject if not _equal(known.get(name), subject[name])]
+        if different:
+            raise ValueError(
+                f"checkpoint={str(path)!r} is expected to be of the same fit, got one with another "
+                f"{', '.join(different)}; name another file, or remove it."
+            )
+        return cls(path, subject, reached)
+
+    def note(self, problem: str, point: ChunkedPoint) -> None:
+        """Write down where a problem has got to."""
+        rows, centre = point.rows, point.centre
+        coef = point.z
+        if rows.view.units is not None:
+            coef = rows.join(*rows.view.units.outward(*rows.split(coef)))
+        self.reached[problem] = _Reached(coef, point.mu, centre.token, history([centre]))
+        partial = self.path.with_name(self.path.name + ".part")
+        partial.write_bytes(pickle.dumps({"subject": self.subject, "reached": self.reached}))
+        os.replace(partial, self.path)  # whole or not at all
+
+    def start(self, problem: str, rows: ChunkedRows) -> Solution | None:
+        """Return where to go on with a problem, or None if it was not begun."""
+        found = self.reached.get(problem)
+        if found is None:
+            return None
+        vectors: dict[int, Vector] = {}
+        for step in found.steps:
+            vectors[step.token] = Vector(step, tuple(vectors[parent] for parent in step.parents))
+        return Solution(
+            coef=found.coef,
+            intercept=0.0,
+            density=ChunkedDensity(rows, vectors[found.token]),
+            threshold=0.0,
+            objective=np.inf,
+            dual_gap=np.inf,
+            n_iter=0,
+            stop_reason=StopReason.MAX_ITER,
+            smoothing=found.smoothing,
+        )
+
+    def done(self) -> None:
+        """Remove the file of a fit that has ended."""
+        self.path.unlink(missing_ok=True)
+
+
+def _equal(one: Any, other: Any) -> bool:
+    """Say whether two entries are the same; sums, which depend on the order of chunks, to rounding."""
+    if isinstance(one, float) and isinstance(other, float):
+        return bool(np.isclose(one, other, rtol=1e-9, atol=0.0))
+    return bool(np.all(one == other)) if type(one) is type(other) and np.shape(one) == np.shape(other) else False

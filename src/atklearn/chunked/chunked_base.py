@@ -1,0 +1,170 @@
+"""What estimators on chunks share, whatever their engine: survey, statement of the problems, solution, checkpoint."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import _fit_context
+
+from atklearn.chunked.checkpoint import Checkpoint
+from atklearn.chunked.chunked_posing import ChunkedData, pose
+from atklearn.chunked.few_rows import few_rows
+from atklearn.chunked.fleet import Fleet
+from atklearn.chunked.survey import survey
+from atklearn.estimators.callbacks import FitProgress
+from atklearn.estimators.fitting import keeping_fitted_state, warn_unless_converged
+from atklearn.estimators.linear_base import LinearATk
+from atklearn.losses.messages import shown
+from atklearn.problems.posing import Posed
+from atklearn.problems.solution import Solution
+from atklearn.selection.choosing import AUTO_ROWS
+from atklearn.solvers.exact.newton import Progress
+
+__all__ = ["ChunkedATk"]
+
+
+class ChunkedATk(LinearATk):
+    """Base of the estimators on chunks; it goes before the plain estimator in the list of bases.
+
+    A subclass says by ``_open`` how data become chunks, and adds to the parameters of the plain estimator its own.
+    """
+
+    _local: ClassVar[type[LinearATk]]
+    _open_checkpoint: Checkpoint | None = None
+    _own_parameters: ClassVar[tuple[str, ...]] = ("checkpoint",)
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"checkpoint": [str, Path, None]}
+
+    @classmethod
+    def _get_param_names(cls) -> list[str]:
+        return sorted({*cls._local._get_param_names(), *cls._own_parameters})
+
+    def _open(self, X: Any, y: Any, sample_weight: Any) -> ChunkedData:
+        """Return the data as an engine holds them."""
+        raise NotImplementedError
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As the class says.
+
+        Returns
+        -------
+        self : estimator
+        """
+        if self.solver != "exact":
+            raise ValueError(
+                f"On chunks, solver is expected to be 'exact', got {shown(self.solver)}; for stochastic steps over "
+                "blocks of rows use SGDATkClassifier or SGDATkRegressor."
+            )
+        with keeping_fitted_state(self):
+            data = self._open(X, y, sample_weight)
+            fleet = Fleet(data.engine)
+            try:
+                posing = self._posing()
+                surveyed = survey(fleet, data.n_features, has_labels=posing.is_classification)
+                self._name_features(data)
+                k, which = self._given_k()
+                if self._chooses_k():
+                    k, which = self._auto_k(posing, *few_rows(fleet, surveyed, AUTO_ROWS))
+                posed = pose(posing, fleet, data, surveyed, k=k)
+                progress = _Following(self, fleet)
+                posed, solutions = self._solve(posed, which, progress)
+                self._publish(posed, solutions)
+                warn_unless_converged(solutions, posed.targets.names, self.tol, self.C_)
+                progress.finish()
+            finally:
+                fleet.close()
+        return self
+
+    def _name_features(self, data: ChunkedData) -> None:
+        """Publish what is known of the features."""
+        self.n_features_in_ = data.n_features
+        if data.names is not None:
+            self.feature_names_in_ = np.array(data.names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+
+    def _solve(self, posed: Posed, which: int, progress: FitProgress) -> tuple[Posed, list[Solution]]:
+        """Solve, going on from the checkpoint if there is one."""
+        assert isinstance(progress, _Following)
+        progress.checkpoint = self._checkpoint(posed)
+        solved = super()._solve(posed, which, progress)
+        self.n_passes_ = progress.fleet.reads
+        if progress.checkpoint is not None:
+            progress.checkpoint.done()
+        self._open_checkpoint = None
+        return solved
+
+    def _checkpoint(self, posed: Posed) -> Checkpoint | None:
+        """Return the checkpoint of this fit, if one is asked for."""
+        self._open_checkpoint = None
+        if self.checkpoint is not None:
+            subject = {name: getattr(self, name) for name in self._local._get_param_names() if name not in _UNIMPORTANT}
+            rows: Any = posed.problems[0].rows
+            counted = rows.counted
+            subject |= {"rows": counted.n_rows, "features": counted.n_features, "mass": counted.total}
+            subject |= {"squares": counted.mean_square, "classes": posed.targets.classes, "k used": posed.k}
+            subject = {
+                name: repr(value) if name in ("loss", "class_weight", "scoring") else value
+                for name, value in subject.items()
+            }
+            self._open_checkpoint = Checkpoint.at(self.checkpoint, subject)
+        return self._open_checkpoint
+
+    def _starts(self, posed: Posed) -> list[Solution | None]:
+        """Return where the checkpoint has got to, or else the previous solutions if a warm start is asked for."""
+        starts = super()._starts(posed)
+        if self._open_checkpoint is not None:
+            rows: list[Any] = [problem.rows for problem in posed.problems]
+            found = [
+                self._open_checkpoint.start(name, each) for name, each in zip(posed.targets.names, rows, strict=True)
+            ]
+            starts = [one or other for one, other in zip(found, starts, strict=True)]
+        return starts
+
+    def to_local(self) -> LinearATk:
+        """Return the fitted model as the plain estimator, to predict in memory.
+
+        It has all that was fitted but ``sample_weights_``, which have an entry for every row.
+        """
+        local = self._local(**{name: getattr(self, name) for name in self._local._get_param_names()})
+        for name, value in vars(self).items():
+            if name.endswith("_") and not name.startswith("_") and name not in ("sample_weights_", "client_"):
+                setattr(local, name, value)
+        return local
+
+
+_UNIMPORTANT = ("tol", "max_iter", "warm_start", "verbose", "solver")
+
+
+class _Following(FitProgress):
+    """Progress of a fit on chunks: it notes what was reached, and tells how often the data were read."""
+
+    def __init__(self, estimator: Any, fleet: Fleet) -> None:
+        super().__init__(estimator, None, None, None)
+        self.fleet = fleet
+        self.checkpoint: Checkpoint | None = None
+
+    def following(self, problem: str) -> Progress | None:
+        """Return what the solver calls while it works on the named problem."""
+        report = super().following(problem)
+        if report is None and self.checkpoint is None:
+            return None
+
+        def follow(step: int, objective: float, gap: float) -> bool:
+            point = self.fleet.latest() if self.fleet.latest is not None else None
+            if self.checkpoint is not None and point is not None:
+                self.checkpoint.note(problem, point)
+            return report is not None and bool(report(step, objective, gap))
+
+        return follow
+
+    def tail(self) -> str:
+        """Return what else a line of progress says."""
+        return f", {self.fleet.reads} passes over the data"

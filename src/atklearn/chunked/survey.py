@@ -1,0 +1,198 @@
+"""The first look at all chunks: whether the data are in order, what they hold, and some rows to start from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from sklearn.utils import check_array
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d
+
+from atklearn.chunked.chunk import Block, Chunk
+from atklearn.chunked.fleet import Fleet
+from atklearn.chunked.sights import FoldPart, Labels, Sight
+from atklearn.chunked.sums import Extremes, Picked, Sums
+from atklearn.losses.individual import Array
+from atklearn.problems.arrays import check_mass
+from atklearn.problems.features import Features
+
+__all__ = ["ROOM", "Counted", "Survey", "Surveyed", "spread_places", "survey"]
+
+# Bytes that rows may take which are put together in memory: the sample to start from, a working set.
+ROOM = 1 << 27
+_NONE = "all"  # the only label of a regression
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What a chunk holds, label by label, and some of its rows; an error if its data are not in order."""
+
+    name: ClassVar[str] = "survey"
+    reads: ClassVar[bool] = True
+    n_features: int
+    has_labels: bool
+    n_sampled: int  # of every chunk, at most
+    part: FoldPart | None = None
+
+    @property
+    def sight(self) -> Sight:
+        """Nothing that is to be remembered."""
+        return Sight(-1, part=self.part)
+
+    def answer(self, chunk: Chunk) -> Sums:
+        """Return the sums and the rows."""
+        X, y, weight = self.checked(chunk.given(), chunk.index)
+        names = np.unique(y) if self.has_labels else np.array([_NONE])
+        kept = weight > 0.0
+        if self.part is not None:
+            kept &= self.part.of(X)
+        if not kept.all():
+            X, y, weight = X[kept], y[kept], weight[kept]
+        codes = np.searchsorted(names, y) if self.has_labels else np.zeros(y.size, dtype=np.intp)
+        labels = Sums()
+        for code, name in enumerate(names.tolist()):
+            own = codes == code
+            squares = Features(X, False).weighted_squares(np.where(own, weight, 0.0))
+            counts = {chunk.index: int(own.sum())}
+            labels[name] = Sums(
+                counts=Sums(counts), mass=float(weight[own].sum()), squares=squares, weights=Extremes.of(weight[own])
+            )
+        places = spread_places(y.size, self.n_sampled, chunk.index)
+        sample = (np.full(places.size, chunk.index), X[places], y[places], weight[places])
+        return Sums(
+            labels=labels,
+            targets=Extremes(0.0, 0.0) if self.has_labels else Extremes.of(y),
+            sizes=Sums({chunk.index: y.size}),
+            sparse=int(sp.issparse(X)),
+            bytes=X.data.nbytes if sp.issparse(X) else X.nbytes,
+            kinds=y.dtype.kind,
+            sample=Picked((sample,)) if places.size else Picked(),
+        )
+
+    def checked(self, block: Block, index: int) -> tuple[Any, npt.NDArray[Any], Array]:
+        """Return the data as arrays, or say what is wrong with them."""
+        try:
+            X = check_array(
+                block.X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", ensure_min_samples=0
+            )
+            y = column_or_1d(block.y, warn=False)
+            n = X.shape[0]
+            if y.shape[0] != n or X.shape[1] != self.n_features:
+                raise ValueError(
+                    f"X is expected to have as many rows as y, and {self.n_features} columns, got shape {X.shape} and "
+                    f"{y.shape[0]} targets; X and y have to be cut at the same rows."
+                )
+            weight = None if block.weight is None else np.asarray(block.weight).reshape(-1)
+            mass = check_mass(weight, n) if weight is None or weight.any() else np.zeros(n)
+            if self.has_labels:
+                check_classification_targets(y[:1] if n and isinstance(y[0], str) else y)
+            else:
+                y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y", ensure_min_samples=0)
+        except ValueError as error:
+            raise ValueError(f"Chunk {index} of the data: {error}") from error
+        return X, y, mass
+
+
+def spread_places(n: int, count: int, seed: int) -> npt.NDArray[np.intp]:
+    """Return the places of some of n rows: one from each of ``count`` equal parts."""
+    count = min(count, n)
+    drawn = (np.arange(count) + np.random.default_rng(seed).random(count)) * (n / max(count, 1))
+    return drawn.astype(np.intp)
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What is known of the rows that count: numbers, and a sample of the rows themselves.
+
+    ``sample`` holds features, targets (of classes their codes) and mass; ``sizes`` how many rows of each chunk count.
+    """
+
+    n_rows: int
+    n_features: int
+    total: float
+    mass: Extremes
+    targets: Extremes
+    mean_square: float
+    is_sparse: bool
+    bytes_per_row: float
+    sizes: dict[int, int]
+    sample: tuple[Any, Array, Array]
+
+
+@dataclass(frozen=True)
+class Surveyed:
+    """The answers of all chunks."""
+
+    told: Sums
+    n_features: int
+    has_labels: bool
+
+    @property
+    def classes(self) -> npt.NDArray[Any]:
+        """The labels that have mass, sorted, as an array of their own kind."""
+        names = sorted(self.told["labels"])
+        return np.array(names, dtype=object if "O" in self.told["kinds"] else None)
+
+    @property
+    def masses(self) -> Array:
+        """The mass of each label."""
+        return np.array([self.told["labels"][name]["mass"] for name in sorted(self.told["labels"])])
+
+    @property
+    def sizes(self) -> npt.NDArray[np.intp]:
+        """How many rows with mass there are of each label."""
+        return np.array([sum(self.told["labels"][name]["counts"].values()) for name in sorted(self.told["labels"])])
+
+    def counted(self, labels: Labels | None = None) -> Counted:
+        """Return what counts once the classes have their weights."""
+        by_label = [self.told["labels"][name] for name in sorted(self.told["labels"])]
+        weights = np.ones(len(by_label)) if labels is None or labels.weights is None else labels.weights
+        present = [
+            (weight, told) for weight, told in zip(weights, by_label, strict=True) if weight * told["mass"] > 0.0
+        ]
+        sizes = dict(sum((told["counts"] for _, told in present), Sums()))
+        total = float(sum(weight * told["mass"] for weight, told in present))
+        mass = [Extremes(weight * told["weights"].low, weight * told["weights"].high) for weight, told in present]
+        return Counted(
+            n_rows=sum(sizes.values()),
+            n_features=self.n_features,
+            total=total,
+            mass=sum(mass[1:], mass[0]),
+            targets=self.told["targets"],
+            mean_square=float(sum(weight * told["squares"] for weight, told in present)) / total,
+            is_sparse=self.told["sparse"] > 0,
+            bytes_per_row=max(self.told["bytes"] / max(sum(self.told["sizes"].values()), 1), 1.0),
+            sizes=sizes,
+            sample=self.sampled(labels),
+        )
+
+    def sampled(self, labels: Labels | None = None) -> tuple[Any, Array, Array]:
+        """Return rows in which every one is as likely: features, targets or codes of classes, mass."""
+        sizes, pieces = self.told["sizes"], self.told["sample"].pieces
+        share = min(piece[0].size / sizes[int(piece[0][0])] for piece in pieces)
+        drawn = []
+        for piece in pieces:
+            expected = share * sizes[int(piece[0][0])]
+            rng = np.random.default_rng(int(piece[0][0]))
+            count = int(expected) + int(rng.random() < expected % 1.0)
+            places = spread_places(piece[0].size, count, int(piece[0][0]))
+            if places.size:
+                drawn.append(tuple(column[places] for column in piece))
+        _, X, y, weight = Picked(tuple(drawn or pieces[:1])).together()
+        sight = Sight(-1, labels)
+        mass = sight.mass(y, weight)
+        kept = mass > 0.0
+        return X[kept], sight.numbers(y[kept]), mass[kept]
+
+
+def survey(fleet: Fleet, n_features: int, *, has_labels: bool, part: FoldPart | None = None) -> Surveyed:
+    """Look at all chunks, or at a part of the rows of each."""
+    n_sampled = max(ROOM // (8 * n_features * max(fleet.engine.n_chunks, 1)), 1)
+    told = fleet.ask(Survey(n_features, has_labels, n_sampled, part))
+    if told is None or not any(label["mass"] > 0.0 for label in told["labels"].values()):
+        raise ValueError("At least one row with positive weight is expected, got none; check X, y and sample_weight.")
+    return Surveyed(told, n_features, has_labels)

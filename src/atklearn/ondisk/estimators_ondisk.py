@@ -1,0 +1,175 @@
+"""Linear estimators on data that are read from files chunk by chunk."""
+
+from __future__ import annotations
+
+from concurrent.futures import Executor
+from numbers import Integral
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils._param_validation import Interval
+
+from atklearn.chunked.chunked_base import ChunkedATk
+from atklearn.chunked.chunked_posing import ChunkedData
+from atklearn.chunked.weights import ChunkedWeights
+from atklearn.estimators import linear
+from atklearn.losses.individual import Array, IndividualLoss
+from atklearn.losses.messages import shown
+from atklearn.ondisk.executor_engine import ArrayChunks, ExecutorEngine
+
+__all__ = ["ATkClassifier", "ATkRegressor"]
+
+# Bytes of a chunk: much for one pass, little beside what a machine has.
+_CHUNK = 1 << 26
+
+
+class OnDiskATk(ChunkedATk):
+    """What both estimators share: arrays that are cut into chunks of rows."""
+
+    _own_parameters: ClassVar[tuple[str, ...]] = ("checkpoint", "chunk_rows", "executor")
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **ChunkedATk._parameter_constraints,
+        "chunk_rows": [Interval(Integral, 1, None, closed="left"), None],
+        "executor": [Executor, None],
+    }
+
+    def _open(self, X: Any, y: Any, sample_weight: Any) -> ChunkedData:
+        chunks = array_chunks(X, y, sample_weight, self.chunk_rows)
+        engine = ExecutorEngine(chunks, self.executor)
+        return ChunkedData(engine, int(X.shape[1]), None, lambda columns: _weights(chunks, columns))
+
+
+def array_chunks(X: Any, y: Any, sample_weight: Any, chunk_rows: int | None) -> ArrayChunks:
+    """Return arrays as chunks of some bytes."""
+    shape = getattr(X, "shape", None)
+    lengths = [np.shape(array)[:1] for array in (y, sample_weight) if array is not None]
+    if shape is None or len(shape) != 2 or any(length != (shape[0],) for length in lengths):
+        raise ValueError(
+            "X is expected to be an array of two dimensions, memory-mapped or otherwise sliceable by rows, y and "
+            f"sample_weight as long, got X of shape {shape} and lengths {[n for (n,) in lengths]}."
+        )
+    if shape[0] == 0 or shape[1] == 0:
+        raise ValueError(f"X is expected to have rows and columns, got shape {shown(shape)}.")
+    rows = int(chunk_rows or max(_CHUNK // (8 * shape[1]), 1))
+    ends = [*range(rows, shape[0], rows), shape[0]]
+    return ArrayChunks(X, y, sample_weight, ends=ends)
+
+
+def _weights(chunks: ArrayChunks, columns: list[ChunkedWeights]) -> Array:
+    """Return the weights of all samples, a column per problem, made chunk by chunk."""
+    out = np.empty((chunks.ends[-1], len(columns)))
+    begin = 0
+    for index, end in enumerate(chunks.ends):
+        block = chunks.block(index)
+        for place, column in enumerate(columns):
+            out[begin:end, place] = column.make(block, index)
+        begin = end
+    return out
+
+
+class ATkClassifier(OnDiskATk, linear.ATkClassifier):
+    """Linear classifier with the average top-k loss on data larger than memory.
+
+    The solver, the optimum and its certificate are those of :class:`atklearn.ATkClassifier`. X is read chunk by chunk,
+    twice for a Newton step; some four numbers per row stay in memory, and nothing but a sample of the rows.
+
+    Parameters
+    ----------
+    loss : {"log_loss", "hinge", "squared_hinge"} or IndividualLoss, default="log_loss"
+    executor : concurrent.futures.Executor, default=None
+        Works on chunks; if None, threads, as many as there are cores. Processes open memory-mapped files by
+        themselves.
+    chunk_rows : int, default=None
+        Rows in a chunk; if None, those of some 64 MB.
+    checkpoint : path-like, default=None
+        A file to note in what was reached: a fit that was interrupted goes on from there if it is started again. It is
+        removed when the fit ends.
+    **local
+        All parameters of :class:`atklearn.ATkClassifier`.
+
+    Attributes
+    ----------
+    n_passes_ : int
+        How often X was read.
+    coef_, intercept_, classes_, threshold_, sample_weights_, dual_gap_, objective_, n_iter_, k_, k_share_, C_
+        As in :class:`atklearn.ATkClassifier`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from atklearn.ondisk import ATkClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> with tempfile.TemporaryFile() as file:
+    ...     X = np.memmap(file, dtype=np.float64, shape=(1000, 5))
+    ...     X[:] = rng.standard_normal(X.shape)
+    ...     model = ATkClassifier(k=0.5, chunk_rows=300).fit(X, X[:, 0] > 0.0)
+    >>> bool(model.dual_gap_ <= 1e-6 * model.objective_), model.to_local()
+    (True, ATkClassifier(k=0.5))
+    """
+
+    _local = linear.ATkClassifier
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **linear.ATkClassifier._parameter_constraints,
+        **OnDiskATk._parameter_constraints,
+    }
+
+    def __init__(
+        self,
+        loss: str | IndividualLoss = "log_loss",
+        *,
+        executor: Executor | None = None,
+        chunk_rows: int | None = None,
+        checkpoint: str | Path | None = None,
+        **local: Any,
+    ) -> None:
+        super().__init__(loss, **local)
+        self.executor = executor
+        self.chunk_rows = chunk_rows
+        self.checkpoint = checkpoint
+
+
+class ATkRegressor(OnDiskATk, linear.ATkRegressor):
+    """Linear regressor with the average top-k loss on data larger than memory.
+
+    The solver, the optimum and its certificate are those of :class:`atklearn.ATkRegressor`; parameters and attributes
+    beyond these are those of :class:`atklearn.ondisk.ATkClassifier`.
+
+    Parameters
+    ----------
+    loss : {"squared_error", "absolute_error", "huber"} or IndividualLoss, default="squared_error"
+    executor : concurrent.futures.Executor, default=None
+    chunk_rows : int, default=None
+    checkpoint : path-like, default=None
+    **local
+        All parameters of :class:`atklearn.ATkRegressor`.
+
+    Examples
+    --------
+    >>> from atklearn.ondisk import ATkRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((1000, 5))
+    >>> model = ATkRegressor("absolute_error", k=0.2, chunk_rows=300).fit(X, X[:, 0] + rng.standard_normal(1000))
+    >>> bool(model.dual_gap_ <= 1e-6 * model.objective_)
+    True
+    """
+
+    _local = linear.ATkRegressor
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **linear.ATkRegressor._parameter_constraints,
+        **OnDiskATk._parameter_constraints,
+    }
+
+    def __init__(
+        self,
+        loss: str | IndividualLoss = "squared_error",
+        *,
+        executor: Executor | None = None,
+        chunk_rows: int | None = None,
+        checkpoint: str | Path | None = None,
+        **local: Any,
+    ) -> None:
+        super().__init__(loss, **local)
+        self.executor = executor
+        self.chunk_rows = chunk_rows
+        self.checkpoint = checkpoint
