@@ -15,6 +15,7 @@ from atklearn.chunked.fleet import Reply, Request, forget
 from atklearn.dask.chunk_graphs import Graph, Readers, ask_reader, ask_remembered, shares, summed
 from atklearn.dask.cluster_asking import ClusterAsking
 from atklearn.dask.dask_blocks import DaskBlocks
+from atklearn.losses.messages import shown
 from atklearn.problems.threads import thread_count
 
 __all__ = ["DaskEngine"]
@@ -45,11 +46,10 @@ class DaskEngine:
     --------
     >>> import dask.array as da
     >>> from atklearn.chunked.fleet import Fleet
-    >>> from atklearn.chunked.chunked_rows import count
-    >>> from atklearn.chunked.sights import Sight
+    >>> from atklearn.chunked.survey import survey
     >>> from atklearn.dask.dask_blocks import split_rows
     >>> engine = DaskEngine(split_rows(da.ones((10, 3), chunks=(4, 3)), da.arange(10, chunks=4)))
-    >>> count(Fleet(engine), Sight(0), n_features=3).n_rows
+    >>> survey(Fleet(engine), n_features=3, has_labels=False).counted().n_rows
     10
     """
 
@@ -60,7 +60,7 @@ class DaskEngine:
         persist: bool | Literal["auto"] = "auto",
     ) -> None:
         if persist not in (True, False, "auto"):
-            raise ValueError(f"persist must be True, False or 'auto', and is {persist!r}: choose one of them.")
+            raise ValueError(f"persist is expected to be True, False or 'auto', got {shown(persist)}.")
         client = default_client() if client is None else client
         self.n_chunks = len(blocks)
         self._asking: Any = LocalAsking(Readers(blocks)) if client is None else ClusterAsking(client, blocks, persist)
@@ -123,7 +123,7 @@ class LocalAsking:
         else:
             parts = shares(chunks, thread_count())
             graph = {f"{name}-{part[0]}": (ask_remembered, parcel, part) for part in parts}
-        graph |= summed(graph, name, to_travel=False)
+        graph = summed(graph, name, to_travel=False)
         graph |= {parcel: request} | (self.readers.shared_by(chunks) if reading else {})
         wanted = Delayed(name, HighLevelGraph.from_collections(name, graph))
         scheduler = dask.config.get("scheduler", "threads")
