@@ -29,7 +29,7 @@ from atklearn.chunked.questions import (
 from atklearn.chunked.sums import Picked, Sums
 from atklearn.chunked.vectors import Feasible, Moved, Product, Scattered, Settled, Vector, history
 from atklearn.losses.aggregate import least_mass, rank_of
-from atklearn.losses.individual import Array
+from atklearn.losses.individual import Array, Kink
 from atklearn.problems import smoothing
 from atklearn.problems.compiled_rows import CompiledRows
 from atklearn.problems.packed import PackedSymmetric
@@ -223,7 +223,7 @@ class ChunkedPoint:
     ) -> Curvature:
         """Return the generalised Hessian of the smoothed loss."""
         share = None if most is None or most >= self.rows.n_rows else most / self.rows.n_rows
-        wanted = Curving(form, cautious, share, seed)
+        wanted = Curving(form, cautious and self.rows.kink is Kink.NONE, share, seed)
         if self.pulled is None or "curvature" not in self.pulled or not wanted.is_like(self.curving):
             self.curving = wanted
             self.pulled = self.ask(Pull((self.standing,), wanted))["pulled"][0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -136,6 +136,12 @@ class Surveyed:
         """The labels that have mass, sorted, as an array of their own kind."""
         names = sorted(self.told["labels"])
         return np.array(names, dtype=object if "O" in self.told["kinds"] else None)
+
+    def among(self, classes: npt.NDArray[Any]) -> Surveyed:
+        """Return the same with all of the classes, of which a part of the rows may have none."""
+        nothing = Sums(counts=Sums(), mass=0.0, squares=0.0, weights=Extremes(np.inf, -np.inf))
+        labels = Sums(dict.fromkeys(classes.tolist(), nothing)) + self.told["labels"]
+        return replace(self, told=Sums(self.told | {"labels": labels}))
 
     @property
     def masses(self) -> Array:
