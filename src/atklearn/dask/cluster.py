@@ -1,0 +1,165 @@
+"""A cluster of Dask as its client sees it: who works there, what is done, and whether it is still there at all."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, ClassVar
+
+from distributed import CancelledError, Client, Future, KilledWorker
+
+from atklearn.chunked.fleet import forget
+
+__all__ = ["Cluster", "ClusterLostError", "Promise"]
+
+# What calls of a scheduler raise that is gone, or going.
+_NO_ANSWER = (OSError, TimeoutError, RuntimeError, CancelledError)
+
+
+class ClusterLostError(RuntimeError):
+    """A cluster is gone, or has lost what cannot be made again."""
+
+
+class Promise:
+    """A task on a cluster, and whether it has ended."""
+
+    def __init__(self, future: Future) -> None:
+        self.future = future
+        self.ended = threading.Event()
+        future.add_done_callback(self._end)
+
+    def _end(self, _: Future) -> None:
+        self.ended.set()
+
+
+class Cluster:
+    """A cluster that may lose workers, and itself.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    """
+
+    # Seconds without any worker, or any answer of the scheduler, after which nothing more is hoped for.
+    PATIENCE: ClassVar[float] = 30.0
+    # Seconds between two looks at who is there, while tasks run.
+    GLANCE: ClassVar[float] = 0.5
+
+    def __init__(self, client: Client) -> None:
+        if client.asynchronous:
+            raise ValueError("The client must not be asynchronous, and is: make one with Client(asynchronous=False).")
+        self.client = client
+        self.workers: dict[str, int] = {}
+        self._looked = -float("inf")
+        self._alone_since: float | None = None
+
+    def look(self) -> dict[str, int]:
+        """Return the threads of every worker, by addresses, as they were a moment ago at most."""
+        if time.monotonic() - self._looked < self.GLANCE:
+            return self.workers
+        if self.client.status in ("closing", "closed"):
+            raise ClusterLostError("The connection to the scheduler is closed: start a cluster, and fit again.")
+        try:
+            self.workers = dict(self.call(self.client.scheduler.ncores, workers=None))
+        except _NO_ANSWER:
+            self.workers = {}
+        self._looked = time.monotonic()
+        if self.workers:
+            self._alone_since = None
+        elif self._alone_since is None:
+            self._alone_since = self._looked
+        elif self._looked - self._alone_since > self.PATIENCE:
+            raise ClusterLostError(
+                f"The cluster has had no workers for {self.PATIENCE:.0f} seconds: start some, and fit again."
+            )
+        return self.workers
+
+    def call(self, function: Callable[..., Any], *args: Any, seconds: float | None = None, **kwargs: Any) -> Any:
+        """Return what a coroutine of the client returns, or raise TimeoutError."""
+        limit = self.PATIENCE if seconds is None else seconds
+        return self.client.sync(lambda: function(*args, **kwargs), callback_timeout=limit)
+
+    def pause(self, promises: Sequence[Promise]) -> bool:
+        """Wait a moment, or until all tasks have ended; say whether they have, and raise what one has raised."""
+        end = time.monotonic() + self.GLANCE
+        ended = all(each.ended.wait(max(end - time.monotonic(), 0.0)) for each in promises)
+        for each in promises:
+            _raise_from(each.future)
+        return ended
+
+    def results(self, promises: Sequence[Promise]) -> list[Any] | None:
+        """Return what tasks that have ended have left, or None if it cannot be had, since a worker died meanwhile."""
+        seconds = 4.0 * self.GLANCE
+        futures = [each.future for each in promises]
+        known = set(self.workers)
+        while True:
+            try:
+                return list(self.call(self.client.gather, futures, asynchronous=True, seconds=seconds))
+            except TimeoutError:
+                if set(self.look()) != known:
+                    return None
+                seconds *= 2.0  # it may be much, on a slow network
+            except CancelledError as error:
+                raise _lost() from error
+
+    def wait(self, futures: Sequence[Future]) -> None:
+        """Wait for tasks that any worker may run; if that is not to be, nobody else needs them."""
+        try:
+            while any(future.status != "finished" for future in futures):
+                for future in futures:
+                    _raise_from(future)
+                self.look()
+                time.sleep(0.1 * self.GLANCE)
+        except BaseException:
+            for future in futures:
+                future.release()
+            raise
+
+    def holders(self, futures: Sequence[Future]) -> list[str | None]:
+        """Return a worker for each result that has it, if one has."""
+        try:
+            told = self.call(self.client.scheduler.who_has, keys=[future.key for future in futures])
+        except _NO_ANSWER:
+            told = {}
+        return [next(iter(sorted(told.get(future.key, ()))), None) for future in futures]
+
+    def memory(self) -> float:
+        """Return the bytes that all workers together may use."""
+        limits = self.call(self.client.run, _memory_limit, asynchronous=True).values()
+        return float(sum(float("inf") if limit is None else limit for limit in limits))
+
+    def cancel(self, futures: Sequence[Future]) -> None:
+        """Take back tasks, whether or not there is still somebody to hear it."""
+        with suppress(*_NO_ANSWER):
+            self.call(self.client.cancel, futures, asynchronous=True, force=True, seconds=10.0 * self.GLANCE)
+
+    def forget(self, fit: str) -> None:
+        """Let all workers forget a fit, as far as they are still there."""
+        if self.client.status == "running":
+            with suppress(*_NO_ANSWER):
+                self.call(self.client.run, forget, fit, asynchronous=True, on_error="ignore", seconds=10 * self.GLANCE)
+
+
+def _raise_from(future: Future) -> None:
+    """Raise what a task has raised, if it has."""
+    if future.cancelled():
+        raise _lost()
+    if future.status == "error":
+        error = future.exception()
+        if isinstance(error, KilledWorker):
+            raise ClusterLostError(
+                "Several workers died one after the other at the same task, most likely for want of memory: "
+                "make chunks smaller or give workers more memory, and fit again."
+            ) from error
+        raise error.with_traceback(future.traceback())
+
+
+def _lost() -> ClusterLostError:
+    return ClusterLostError("The cluster has lost data or tasks of this fit: load the data again, and fit again.")
+
+
+def _memory_limit(dask_worker: Any) -> float | None:
+    limit = dask_worker.memory_manager.memory_limit
+    return float(limit) if limit else None

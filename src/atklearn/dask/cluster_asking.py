@@ -1,0 +1,250 @@
+"""Questions to chunks on a cluster: each chunk has a home, the worker that remembers what it was asked before."""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, Literal
+
+import cloudpickle
+import dask
+from dask.delayed import Delayed
+from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
+from dask.sizeof import sizeof
+from distributed import Client, Future
+
+from atklearn.chunked.fleet import Reply, Request
+from atklearn.dask.chunk_graphs import (
+    Graph,
+    Readers,
+    ask_held,
+    ask_reader,
+    ask_remembered,
+    opened,
+    shares,
+    summed,
+)  # fmt: skip
+from atklearn.dask.cluster import Cluster, Promise
+from atklearn.dask.dask_blocks import DaskBlocks
+
+__all__ = ["ClusterAsking", "allot"]
+
+# Of the memory of all workers, what data may take to be kept there.
+_SHARE_OF_MEMORY = 0.5
+
+
+@dataclass(frozen=True)
+class _Errand:
+    """The chunks that one worker is asked about, any worker if None, and the task with the sum of their answers."""
+
+    home: str | None
+    chunks: list[int]
+    promise: Promise
+
+
+class ClusterAsking:
+    """Asks chunks by the workers of a cluster.
+
+    Every worker is asked about the chunks that are at home there, in tasks that no other may run: elsewhere, a chunk
+    would have to be read again. If a worker is gone, its chunks get another home.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    blocks : DaskBlocks
+    persist : bool or "auto"
+
+    Attributes
+    ----------
+    is_lazy : bool
+    bytes_sent, bytes_received : int
+    """
+
+    def __init__(self, client: Client, blocks: DaskBlocks, persist: bool | Literal["auto"]) -> None:
+        self.cluster = Cluster(client)
+        self.readers = Readers(blocks)
+        self.bytes_sent = self.bytes_received = 0
+        self._name = uuid.uuid4().hex
+        self._rounds = itertools.count(1)
+        self._workers: Mapping[str, int] = {}  # among which homes were chosen
+        self._homes: list[str | None] = [None] * len(blocks)
+        self._features: list[Future] = []
+        self._others: list[Future] = []
+        is_held = self.readers.are_held or persist is True
+        self.is_lazy = not (is_held or (persist == "auto" and self._fits(blocks)))
+        if not self.is_lazy:
+            self._hold(blocks)
+
+    def _fits(self, blocks: DaskBlocks) -> bool:
+        """Say whether there is room for all features."""
+        nbytes = blocks.nbytes
+        if nbytes is None:
+            first = dask.delayed(sizeof)(blocks.X[0], dask_key_name=f"atk-size-0-{self._name}")
+            future = self.cluster.client.compute(first)
+            self.cluster.wait([future])
+            nbytes = int(future.result()) * len(blocks)
+        return nbytes <= _SHARE_OF_MEMORY * self.cluster.memory()
+
+    def _hold(self, blocks: DaskBlocks) -> None:
+        """Get all data into memory, targets and weights of a chunk to where its features are."""
+        columns = [column for column in (blocks.X, blocks.y, blocks.weight) if column is not None]
+        futures = self.cluster.client.compute([each for column in columns for each in column])
+        self.cluster.wait(futures)
+        n = len(blocks)
+        self._features = futures[:n]
+        self._settle()
+        graphs: dict[str | None, Graph] = {}
+        names = [f"atk-targets-0-{self._name}-{i}" for i in range(n)]
+        for i, (name, home) in enumerate(zip(names, self._homes, strict=True)):
+            y = None if blocks.y is None else futures[n + i]
+            weight = None if blocks.weight is None else futures[i - n]
+            graphs.setdefault(home, {})[name] = (_pair, y, weight)
+        self._others = self._send(graphs, names, allow_other_workers=True)
+        self.cluster.wait(self._others)
+
+    def _settle(self) -> None:
+        """Choose homes where workers have come or gone."""
+        workers = self.cluster.look()
+        if self._workers == workers and workers:
+            return
+        if self.is_lazy:
+            self._homes = allot(self._homes, workers)
+        else:
+            self.cluster.wait(self._features)
+            workers = self.cluster.look()
+            holders = self.cluster.holders(self._features)
+            self._homes = [holder if holder in workers else None for holder in holders]
+        self._workers = dict(workers)
+
+    def ask(self, request: Request, chunks: Sequence[int], *, reading: bool) -> Reply:
+        """Return the sum of what the chunks answer."""
+        parcel = cloudpickle.dumps(request)
+        name = request.question.name
+        errands = self._errands(name, parcel, chunks, reading)
+        try:
+            while True:
+                told = None
+                if self.cluster.pause([errand.promise for errand in errands]):
+                    told = self.cluster.results([errand.promise for errand in errands])
+                if told is not None:
+                    break
+                workers = self.cluster.look()
+                gone = [errand for errand in errands if errand.home is not None and errand.home not in workers]
+                if gone and workers:
+                    self.cluster.cancel([errand.promise.future for errand in gone])
+                    left = [i for errand in gone for i in errand.chunks]
+                    errands = [errand for errand in errands if errand not in gone]
+                    errands += self._errands(name, parcel, left, reading)
+        except BaseException:
+            self.cluster.cancel([errand.promise.future for errand in errands])
+            raise
+        self.bytes_received += sum(map(len, told))
+        reply: Reply = reduce(Reply.plus, map(opened, told), Reply(None))
+        if reply.missing:
+            self._workers = {}  # something has moved: choose homes again
+        return reply
+
+    def _errands(self, name: str, parcel: bytes, chunks: Sequence[int], reading: bool) -> list[_Errand]:
+        """Ask chunks, each where it is at home."""
+        self._settle()
+        by_home: dict[str | None, list[int]] = {}
+        for i in chunks:
+            by_home.setdefault(self._homes[i], []).append(i)
+        graphs: dict[str | None, Graph] = {}
+        stem, sums = f"atk-{name}-{next(self._rounds)}-{self._name}", []
+        for number, (home, mine) in enumerate(by_home.items()):
+            request = f"{stem}-request-{number}"
+            answers = self._answers(stem, request, mine, reading, self._workers.get(home or "", 1))
+            sums.append(f"{stem}-sum-{number}")
+            graphs[home] = {request: parcel} | answers | summed(answers, sums[-1], to_travel=True)
+            self.bytes_sent += len(parcel)
+        common = self.readers.shared_by(chunks) if self.is_lazy and reading else {}
+        futures = self._send(graphs, sums, common)
+        return [
+            _Errand(home, mine, Promise(future))
+            for (home, mine), future in zip(by_home.items(), futures, strict=True)
+        ]  # fmt: skip
+
+    def _answers(self, stem: str, request: str, chunks: list[int], reading: bool, n_threads: int) -> Graph:
+        """Return the tasks of one worker that answer for some chunks."""
+        if self.is_lazy and reading:
+            readers = [self.readers.readers[i] for i in chunks]
+            packed = [self.readers.packed(i) for i in chunks]
+            self.bytes_sent += sum(map(len, packed))
+            return {
+                f"{stem}-{reader.index}": (ask_reader, request, parcel, reader.borrowed)
+                for reader, parcel in zip(readers, packed, strict=True)
+            }
+        parts = shares(chunks, n_threads)
+        if self.is_lazy:
+            return {f"{stem}-{part[0]}": (ask_remembered, request, part) for part in parts}
+        features, others = self._features, self._others
+        return {
+            f"{stem}-{part[0]}": (ask_held, request, part, [features[i] for i in part], [others[i] for i in part])
+            for part in parts
+        }
+
+    def _send(
+        self,
+        graphs: Mapping[str | None, Graph],
+        wanted: Sequence[str],
+        common: Graph | None = None,
+        **annotations: Any,
+    ) -> list[Future]:
+        """Have graphs run, each by its worker, and what is common to them by any."""
+        layers = {"common": MaterializedLayer(common or {})}
+        for number, (home, graph) in enumerate(graphs.items()):
+            told = None if home is None else {"workers": [home]} | annotations
+            layers[f"home-{number}"] = MaterializedLayer(graph, annotations=told)
+        places = {key: layer for layer, graph in layers.items() for key in graph}
+        needs = {layer: set() if layer == "common" else {"common"} for layer in layers}
+        whole = HighLevelGraph(layers, needs)
+        # A question may be long, and Dask would tell the user not to send it.
+        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TiB"}):
+            futures: list[Future] = self.cluster.client.compute(
+                [Delayed(key, whole, layer=places[key]) for key in wanted], optimize_graph=False
+            )
+        return futures
+
+    def close(self, fit: str) -> None:
+        """Let all workers forget a fit."""
+        self.cluster.forget(fit)
+
+
+def _pair(y: Any, weight: Any) -> tuple[Any, Any]:
+    return y, weight
+
+
+def allot(homes: Sequence[str | None], workers: Mapping[str, int]) -> list[str | None]:
+    """Return a home for every chunk: the one it has if it can stay, so that all threads have about as many.
+
+    Parameters
+    ----------
+    homes : sequence of str or None
+        The homes so far.
+    workers : mapping
+        The threads of every worker.
+
+    Examples
+    --------
+    >>> allot(["a", "a", "a", None], {"a": 1, "b": 1})
+    ['a', 'a', 'b', 'b']
+    """
+    if not workers:
+        return [None] * len(homes)
+    n_threads = sum(workers.values())
+    room = {home: -(-len(homes) * n // n_threads) for home, n in workers.items()}
+    out: list[str | None] = []
+    for home in homes:
+        stays = home is not None and room.get(home, 0) > 0
+        out.append(home if stays else None)
+        if home is not None and stays:
+            room[home] -= 1
+    for i, home in enumerate(out):
+        if home is None:
+            out[i] = max(room, key=lambda each: room[each] / workers[each])
+            room[out[i] or ""] -= 1
+    return out

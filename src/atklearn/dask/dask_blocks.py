@@ -1,0 +1,157 @@
+"""Dask collections as chunks of rows: X, y and sample weights cut at the same places."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+from dask.delayed import Delayed
+
+__all__ = ["DaskBlocks", "is_dask", "split_rows"]
+
+Delays: TypeAlias = tuple[Delayed, ...]
+
+
+@dataclass(frozen=True)
+class DaskBlocks:
+    """The chunks of a fit, none of them computed.
+
+    Attributes
+    ----------
+    X : tuple of Delayed
+        The features of each chunk: an array, a sparse matrix or a dataframe.
+    y, weight : tuple of Delayed, or None
+        The targets and sample weights of each chunk.
+    n_features : int
+    feature_names : list of str, or None
+        The columns of a dataframe, if all are strings.
+    nbytes : int or None
+        What all features take in memory, where that can be told in advance.
+    """
+
+    X: Delays
+    y: Delays | None
+    weight: Delays | None
+    n_features: int
+    feature_names: list[str] | None = None
+    nbytes: int | None = None
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+
+def is_dask(data: Any) -> bool:
+    """Say whether data are a Dask array, dataframe or series.
+
+    Examples
+    --------
+    >>> is_dask(da.ones(3)), is_dask(np.ones(3))
+    (True, False)
+    """
+    return isinstance(data, da.Array | dd.DataFrame | dd.Series)
+
+
+def split_rows(X: Any, y: Any = None, sample_weight: Any = None) -> DaskBlocks:
+    """Cut X, y and sample weights into the chunks that X has.
+
+    Parameters
+    ----------
+    X : dask.array.Array or dask.dataframe.DataFrame
+        With blocks that are arrays or SciPy's sparse matrices; chunks along the columns are joined.
+    y, sample_weight : dask.array.Array, dask.dataframe.Series, or DataFrame of one column; default=None
+        Cut where X is, as far as the sizes of chunks are known; else there must be as many chunks. Where those of X
+        are known, NumPy arrays and pandas series will do.
+
+    Examples
+    --------
+    >>> X, y = da.ones((10, 3), chunks=(4, 2)), da.arange(10, chunks=5)
+    >>> blocks = split_rows(X, y)
+    >>> len(blocks), blocks.n_features, blocks.y[2].compute()
+    (3, 3, array([8, 9]))
+    """
+    if isinstance(X, dd.DataFrame):
+        names = list(X.columns) if all(isinstance(name, str) for name in X.columns) else None
+        return DaskBlocks(
+            X=tuple(X.to_delayed()),
+            y=_beside(X, y, "y"),
+            weight=_beside(X, sample_weight, "sample_weight"),
+            n_features=len(X.columns),
+            feature_names=names,
+        )
+    if not isinstance(X, da.Array):
+        raise ValueError(
+            f"X must be a Dask array or dataframe, and is {_kind(X)}: for data in memory take the estimators of "
+            "atklearn itself, or make it a Dask array with dask.array.from_array."
+        )
+    if X.ndim != 2 or np.isnan(X.shape[1]):
+        raise ValueError(
+            f"X must have two dimensions and a known number of columns, and its shape is {X.shape}: "
+            "reshape it, or give the shape where the array is made."
+        )
+    if X.numblocks[1] > 1:
+        X = X.rechunk({1: -1})
+    # The blocks of a sparse array are smaller than its shape tells.
+    nbytes = int(X.nbytes) if _is_known(X) and isinstance(X._meta, np.ndarray) else None
+    return DaskBlocks(
+        X=tuple(X.to_delayed()[:, 0]),
+        y=_beside(X, y, "y"),
+        weight=_beside(X, sample_weight, "sample_weight"),
+        n_features=int(X.shape[1]),
+        nbytes=nbytes,
+    )
+
+
+def _beside(X: Any, column: Any, name: str) -> Delays | None:
+    """Return the chunks of a column of numbers or labels, as X is cut."""
+    if column is None:
+        return None
+    if not is_dask(column):
+        if not _is_known(X):
+            raise ValueError(
+                f"{name} must be a Dask array or series, since the sizes of the chunks of X are not known, and is "
+                f"{_kind(column)}: take {name} from the same dataframe, or call X.compute_chunk_sizes() on an array."
+            )
+        array = np.asarray(column)
+        column = da.from_array(array, chunks=array.shape or 1)
+    width = len(column.columns) if isinstance(column, dd.DataFrame) else int(np.prod(column.shape[1:]))
+    if column.ndim > 2 or width != 1:
+        raise ValueError(f"{name} must be one column, and has {width}: choose one of them.")
+    if isinstance(column, da.Array):
+        return tuple(_cut_alike(X, column, name).to_delayed().reshape(-1))
+    _check_count(X, column, name)
+    return tuple(column.to_delayed())
+
+
+def _cut_alike(X: Any, column: da.Array, name: str) -> da.Array:
+    """Return an array cut where X is."""
+    if column.ndim == 2 and column.numblocks[1] > 1:
+        column = column.rechunk({1: -1})
+    if not (_is_known(X) and _is_known(column)):
+        _check_count(X, column, name)
+        return column
+    if column.shape[0] != X.shape[0]:
+        raise ValueError(
+            f"X and {name} must have as many rows, and have {X.shape[0]} and {column.shape[0]}: "
+            f"give one entry of {name} for each row of X."
+        )
+    return column if column.chunks[0] == X.chunks[0] else column.rechunk({0: X.chunks[0]})
+
+
+def _check_count(X: Any, column: Any, name: str) -> None:
+    if column.npartitions != X.npartitions:
+        raise ValueError(
+            f"X and {name} must have as many chunks where the sizes of these are not known, and have {X.npartitions} "
+            f"and {column.npartitions}: take both from the same dataframe, or call compute_chunk_sizes() on arrays."
+        )
+
+
+def _is_known(collection: Any) -> bool:
+    """Say whether it is known how many rows every chunk has."""
+    return isinstance(collection, da.Array) and not np.isnan(collection.chunks[0]).any()
+
+
+def _kind(data: Any) -> str:
+    return f"{type(data).__module__.split('.')[0]}.{type(data).__name__}"
