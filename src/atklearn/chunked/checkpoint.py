@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from atklearn.chunked.chunked_point import ChunkedDensity, ChunkedPoint
+from atklearn.chunked.chunked_part import ChunkedDensity
+from atklearn.chunked.chunked_point import ChunkedPoint
 from atklearn.chunked.chunked_rows import ChunkedRows
 from atklearn.chunked.survey import Counted
 from atklearn.chunked.vectors import Step, Vector, history

@@ -17,7 +17,7 @@ from atklearn.dask.cluster_asking import ClusterAsking
 from atklearn.dask.dask_blocks import DaskBlocks
 from atklearn.problems.threads import thread_count
 
-__all__ = ["DaskEngine"]
+__all__ = ["DaskEngine", "default_client"]
 
 
 class DaskEngine:
@@ -45,11 +45,10 @@ class DaskEngine:
     --------
     >>> import dask.array as da
     >>> from atklearn.chunked.fleet import Fleet
-    >>> from atklearn.chunked.chunked_rows import count
-    >>> from atklearn.chunked.sights import Sight
+    >>> from atklearn.chunked.survey import survey
     >>> from atklearn.dask.dask_blocks import split_rows
     >>> engine = DaskEngine(split_rows(da.ones((10, 3), chunks=(4, 3)), da.arange(10, chunks=4)))
-    >>> count(Fleet(engine), Sight(0), n_features=3).n_rows
+    >>> survey(Fleet(engine), 3, has_labels=False).counted().n_rows
     10
     """
 
