@@ -34,8 +34,6 @@ from atklearn.problems.rows import Curvature, Form, Proof, Reading
 
 __all__ = ["ChunkedPoint", "ChunkedRay"]
 
-# Losses that travel at a time, about, where the largest are looked for.
-_TOLD = 4096
 # What a proximal step most often does to the smoothing.
 _SHRINK = 0.2
 _ROUNDING = 1e-14  # of the bound: less slack than that leaves no proximal step to take
@@ -276,14 +274,14 @@ class ChunkedPoint:
 
     def _rank(self, f: Vector, wanted: float, *, by_count: bool, without: Vector | None = None) -> Ranked:
         """Return the loss that completes an amount, counted from the top, without some rows."""
-        share, token = _TOLD / self.rows.n_rows, None if without is None else without.token
+        token = None if without is None else without.token
         more = (f,) if without is None else (f, without)
 
-        def ask(low: float, high: float) -> Sums:
+        def ask(low: float, high: float, share: float) -> Sums:
             told: Sums = self.ask(Losing(self.rows.view, f.token, low, high, share, by_count, token), *more)
             return told
 
-        return rank(ask, wanted)
+        return rank(ask, wanted, self.rows.n_rows)
 
     def largest(self, count: int, *, beside: Any = None, above: float = 0.0) -> ChunkedPart:
         """Return the rows with the largest losses."""

@@ -157,7 +157,7 @@ class Settled(Step):
         losses, paid = Losses(f.size), chunk.paid(self.view)
         paid.expand(f, 0.0, f, losses)
         settle(losses, centre, np.ones(f.size), self.mu, self.threshold, paid.kink.is_two_sided, f)
-        return losses.r
+        return losses.r.copy()  # not a view, which would keep all of the losses
 
 
 @dataclass(frozen=True)

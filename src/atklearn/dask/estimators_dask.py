@@ -186,7 +186,7 @@ class ATkClassifierCV(OnDaskClassifier, ChunkedATkCV, search.ATkClassifierCV):
     As :class:`atklearn.ATkClassifierCV`, with the further parameters of :class:`atklearn.dask.ATkClassifier`. ``cv`` is
     a number of folds, or None: 5, drawn row by row from the values themselves, 5 times below 1,500 samples, twice below
     100,000. Every fit of the grid takes some ten passes over the data; models are judged on the rows of the fold, or on
-    a sample of 128 MB of them.
+    a sample of 64 MB of them.
 
     Examples
     --------
