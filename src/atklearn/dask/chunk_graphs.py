@@ -22,7 +22,7 @@ from atklearn.chunked.fleet import Reply, answer
 from atklearn.dask.dask_blocks import DaskBlocks
 
 __all__ = [
-    "ChunkReader", "Graph", "Key", "Readers", "ask_held", "ask_reader", "ask_remembered", "checked", "opened", "shares",
+    "ChunkReader", "Graph", "Key", "Readers", "ask_held", "ask_reader", "ask_remembered", "opened", "shares",
     "summed",
 ]  # fmt: skip
 
@@ -60,23 +60,11 @@ class ChunkReader:
         """Return the data."""
         given = {key: (partial(_itself, value),) for key, value in zip(self.borrowed, lent, strict=True)}
         parts = dask.get(self.graph | given, self.keys)
-        return checked(self.index, Block(**dict(zip(self.fields, parts, strict=True))))
+        return Block(**dict(zip(self.fields, parts, strict=True)))
 
 
 def _itself(value: Any) -> Any:
     return value
-
-
-def checked(index: int, block: Block) -> Block:
-    """Return the data of a chunk if they have as many rows each."""
-    n_rows = [None if part is None else part.shape[0] for part in block]
-    if any(n is not None and n != n_rows[0] for n in n_rows):
-        told = " and ".join(f"{n} of {name}" for name, n in zip(block._fields, n_rows, strict=True) if n is not None)
-        raise ValueError(
-            f"Every chunk must have as many rows of X, y and weights, and chunk {index} has {told}: "
-            "take them from the same dataframe, or call compute_chunk_sizes() on arrays."
-        )
-    return block
 
 
 class Readers:
@@ -175,7 +163,7 @@ def ask_reader(parcel: Any, reader: Any, lent: Sequence[Any]) -> Reply:
 def ask_held(parcel: Any, chunks: Sequence[int], features: Sequence[Any], others: Sequence[tuple[Any, Any]]) -> Reply:
     """Ask chunks whose data are at hand."""
     blocks = [Block(X, *other) for X, other in zip(features, others, strict=True)]
-    return answer(opened(parcel), [(i, checked(i, block)) for i, block in zip(chunks, blocks, strict=True)])
+    return answer(opened(parcel), list(zip(chunks, blocks, strict=True)))
 
 
 def ask_remembered(parcel: Any, chunks: Sequence[int]) -> Reply:
@@ -197,21 +185,23 @@ def _add_and_pack(replies: Sequence[Reply]) -> bytes:
 
 
 def summed(answers: Graph, name: str, *, to_travel: bool) -> Graph:
-    """Return a graph that adds up the answers of another one, under ``name``.
+    """Return a graph of tasks that answer, and of the sum of their answers under ``name``.
 
     Examples
     --------
-    >>> graph = {i: (Reply, i) for i in range(20)}
-    >>> dask.get(graph | summed(graph, "sum", to_travel=False), "sum")
+    >>> graph = summed({f"answer-{i}": (Reply, i) for i in range(20)}, "sum", to_travel=False)
+    >>> dask.get(graph, "sum")
     Reply(total=190, missing=())
     """
-    sums: Graph = {}
-    level = list(answers)
+    end = _add_and_pack if to_travel else _add_up
+    if len(answers) == 1:  # every task on the way costs time
+        return {name: (end, list(answers.values()))}
+    graph, level = dict(answers), list(answers)
     while len(level) > _FAN_IN:
         groups = [level[i : i + _FAN_IN] for i in range(0, len(level), _FAN_IN)]
-        level = [f"{name}-{len(sums) + i}" for i in range(len(groups))]
-        sums |= {key: (_add_up, group) for key, group in zip(level, groups, strict=True)}
-    return sums | {name: (_add_and_pack if to_travel else _add_up, level)}
+        level = [f"{name}-{len(graph) + i}" for i in range(len(groups))]
+        graph |= {key: (_add_up, group) for key, group in zip(level, groups, strict=True)}
+    return graph | {name: (end, level)}
 
 
 def shares(chunks: Sequence[int], count: int) -> list[list[int]]:

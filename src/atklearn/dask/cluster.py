@@ -12,7 +12,7 @@ from distributed import CancelledError, Client, Future, KilledWorker
 
 from atklearn.chunked.fleet import forget
 
-__all__ = ["Cluster", "ClusterLostError", "Promise"]
+__all__ = ["Cluster", "ClusterLostError", "Promise", "workers_died"]
 
 # What calls of a scheduler raise that is gone, or going.
 _NO_ANSWER = (OSError, TimeoutError, RuntimeError, CancelledError)
@@ -49,7 +49,9 @@ class Cluster:
 
     def __init__(self, client: Client) -> None:
         if client.asynchronous:
-            raise ValueError("The client must not be asynchronous, and is: make one with Client(asynchronous=False).")
+            raise ValueError(
+                "The client is expected not to be asynchronous, got one that is; make it with asynchronous=False."
+            )
         self.client = client
         self.workers: dict[str, int] = {}
         self._looked = -float("inf")
@@ -149,11 +151,16 @@ def _raise_from(future: Future) -> None:
     if future.status == "error":
         error = future.exception()
         if isinstance(error, KilledWorker):
-            raise ClusterLostError(
-                "Several workers died one after the other at the same task, most likely for want of memory: "
-                "make chunks smaller or give workers more memory, and fit again."
-            ) from error
+            raise workers_died() from error
         raise error.with_traceback(future.traceback())
+
+
+def workers_died() -> ClusterLostError:
+    """Return what to say if no worker survives a task."""
+    return ClusterLostError(
+        "Workers died one after the other at the same chunk, most likely for want of memory: "
+        "make chunks smaller or give workers more memory, and fit again."
+    )
 
 
 def _lost() -> ClusterLostError:

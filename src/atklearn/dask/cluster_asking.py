@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import uuid
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -27,13 +28,18 @@ from atklearn.dask.chunk_graphs import (
     shares,
     summed,
 )  # fmt: skip
-from atklearn.dask.cluster import Cluster, Promise
+from atklearn.dask.cluster import Cluster, Promise, workers_died
 from atklearn.dask.dask_blocks import DaskBlocks
 
 __all__ = ["ClusterAsking", "allot"]
 
 # Of the memory of all workers, what data may take to be kept there.
 _SHARE_OF_MEMORY = 0.5
+# Bytes of a question in all tasks of a worker, above which it is a task of its own that these depend on: that takes
+# longer, by one way through the scheduler, but it is sent only once.
+_MUCH_TO_REPEAT = 1 << 16
+# Workers that may die one after the other while they are asked about the same chunk.
+_MOST_DEATHS = 3
 
 
 @dataclass(frozen=True)
@@ -121,21 +127,19 @@ class ClusterAsking:
 
     def ask(self, request: Request, chunks: Sequence[int], *, reading: bool) -> Reply:
         """Return the sum of what the chunks answer."""
-        parcel = cloudpickle.dumps(request)
-        name = request.question.name
+        parcel, name = cloudpickle.dumps(request), request.question.name
+        deaths: Counter[int] = Counter()
         errands = self._errands(name, parcel, chunks, reading)
         try:
-            while True:
-                told = None
-                if self.cluster.pause([errand.promise for errand in errands]):
-                    told = self.cluster.results([errand.promise for errand in errands])
-                if told is not None:
-                    break
+            while (told := self._told(errands)) is None:
                 workers = self.cluster.look()
                 gone = [errand for errand in errands if errand.home is not None and errand.home not in workers]
                 if gone and workers:
                     self.cluster.cancel([errand.promise.future for errand in gone])
                     left = [i for errand in gone for i in errand.chunks]
+                    deaths.update(left)
+                    if max(deaths.values()) > _MOST_DEATHS:
+                        raise workers_died()
                     errands = [errand for errand in errands if errand not in gone]
                     errands += self._errands(name, parcel, left, reading)
         except BaseException:
@@ -147,20 +151,28 @@ class ClusterAsking:
             self._workers = {}  # something has moved: choose homes again
         return reply
 
+    def _told(self, errands: Sequence[_Errand]) -> list[bytes] | None:
+        """Wait a moment for the answers; return them if all are there."""
+        promises = [errand.promise for errand in errands]
+        return self.cluster.results(promises) if self.cluster.pause(promises) else None
+
     def _errands(self, name: str, parcel: bytes, chunks: Sequence[int], reading: bool) -> list[_Errand]:
         """Ask chunks, each where it is at home."""
         self._settle()
         by_home: dict[str | None, list[int]] = {}
         for i in chunks:
             by_home.setdefault(self._homes[i], []).append(i)
+        stem = f"atk-{name}-{next(self._rounds)}-{self._name}"
         graphs: dict[str | None, Graph] = {}
-        stem, sums = f"atk-{name}-{next(self._rounds)}-{self._name}", []
-        for number, (home, mine) in enumerate(by_home.items()):
-            request = f"{stem}-request-{number}"
-            answers = self._answers(stem, request, mine, reading, self._workers.get(home or "", 1))
-            sums.append(f"{stem}-sum-{number}")
-            graphs[home] = {request: parcel} | answers | summed(answers, sums[-1], to_travel=True)
-            self.bytes_sent += len(parcel)
+        sums = [f"{stem}-sum-{number}" for number in range(len(by_home))]
+        for total, (home, mine) in zip(sums, by_home.items(), strict=True):
+            n_threads = self._workers.get(home or "", 1)
+            parts = [[i] for i in mine] if self.is_lazy and reading else shares(mine, n_threads)
+            request = f"{total}-request"
+            is_once = len(parcel) * len(parts) > _MUCH_TO_REPEAT
+            answers = {f"{stem}-{part[0]}": self._task(request if is_once else parcel, part, reading) for part in parts}
+            graphs[home] = summed(answers, total, to_travel=True) | ({request: parcel} if is_once else {})
+            self.bytes_sent += len(parcel) * (1 if is_once else len(parts))
         common = self.readers.shared_by(chunks) if self.is_lazy and reading else {}
         futures = self._send(graphs, sums, common)
         return [
@@ -168,24 +180,16 @@ class ClusterAsking:
             for (home, mine), future in zip(by_home.items(), futures, strict=True)
         ]  # fmt: skip
 
-    def _answers(self, stem: str, request: str, chunks: list[int], reading: bool, n_threads: int) -> Graph:
-        """Return the tasks of one worker that answer for some chunks."""
-        if self.is_lazy and reading:
-            readers = [self.readers.readers[i] for i in chunks]
-            packed = [self.readers.packed(i) for i in chunks]
-            self.bytes_sent += sum(map(len, packed))
-            return {
-                f"{stem}-{reader.index}": (ask_reader, request, parcel, reader.borrowed)
-                for reader, parcel in zip(readers, packed, strict=True)
-            }
-        parts = shares(chunks, n_threads)
-        if self.is_lazy:
-            return {f"{stem}-{part[0]}": (ask_remembered, request, part) for part in parts}
-        features, others = self._features, self._others
-        return {
-            f"{stem}-{part[0]}": (ask_held, request, part, [features[i] for i in part], [others[i] for i in part])
-            for part in parts
-        }
+    def _task(self, request: str | bytes, chunks: list[int], reading: bool) -> tuple[Any, ...]:
+        """Return the task that answers for some chunks; for one of them, if it has to be read."""
+        if not self.is_lazy:
+            features, others = [self._features[i] for i in chunks], [self._others[i] for i in chunks]
+            return ask_held, request, chunks, features, others
+        if not reading:
+            return ask_remembered, request, chunks
+        packed = self.readers.packed(chunks[0])
+        self.bytes_sent += len(packed)
+        return ask_reader, request, packed, self.readers.readers[chunks[0]].borrowed
 
     def _send(
         self,

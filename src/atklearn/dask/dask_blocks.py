@@ -8,7 +8,11 @@ from typing import Any, TypeAlias
 import dask.array as da
 import dask.dataframe as dd
 import numpy as np
+from dask.array.utils import meta_from_array
 from dask.delayed import Delayed
+from distributed import futures_of
+
+from atklearn.losses.messages import shown
 
 __all__ = ["DaskBlocks", "is_dask", "split_rows"]
 
@@ -75,7 +79,7 @@ def split_rows(X: Any, y: Any = None, sample_weight: Any = None) -> DaskBlocks:
     if isinstance(X, dd.DataFrame):
         names = list(X.columns) if all(isinstance(name, str) for name in X.columns) else None
         return DaskBlocks(
-            X=tuple(X.to_delayed()),
+            X=_delayed(X),
             y=_beside(X, y, "y"),
             weight=_beside(X, sample_weight, "sample_weight"),
             n_features=len(X.columns),
@@ -83,20 +87,20 @@ def split_rows(X: Any, y: Any = None, sample_weight: Any = None) -> DaskBlocks:
         )
     if not isinstance(X, da.Array):
         raise ValueError(
-            f"X must be a Dask array or dataframe, and is {_kind(X)}: for data in memory take the estimators of "
-            "atklearn itself, or make it a Dask array with dask.array.from_array."
+            f"X is expected to be a Dask array or dataframe, got {_kind(X)}; for data in memory use the estimators of "
+            "atklearn itself, or make a Dask array of them with dask.array.from_array."
         )
     if X.ndim != 2 or np.isnan(X.shape[1]):
         raise ValueError(
-            f"X must have two dimensions and a known number of columns, and its shape is {X.shape}: "
-            "reshape it, or give the shape where the array is made."
+            f"X is expected to have two dimensions and a known number of columns, got shape {shown(X.shape)}; "
+            "reshape it, or give its shape where it is made."
         )
     if X.numblocks[1] > 1:
         X = X.rechunk({1: -1})
     # The blocks of a sparse array are smaller than its shape tells.
-    nbytes = int(X.nbytes) if _is_known(X) and isinstance(X._meta, np.ndarray) else None
+    nbytes = int(X.nbytes) if _is_known(X) and isinstance(meta_from_array(X), np.ndarray) else None
     return DaskBlocks(
-        X=tuple(X.to_delayed()[:, 0]),
+        X=_delayed(X),
         y=_beside(X, y, "y"),
         weight=_beside(X, sample_weight, "sample_weight"),
         n_features=int(X.shape[1]),
@@ -111,18 +115,26 @@ def _beside(X: Any, column: Any, name: str) -> Delays | None:
     if not is_dask(column):
         if not _is_known(X):
             raise ValueError(
-                f"{name} must be a Dask array or series, since the sizes of the chunks of X are not known, and is "
-                f"{_kind(column)}: take {name} from the same dataframe, or call X.compute_chunk_sizes() on an array."
+                f"{name} is expected to be a Dask array or series where the sizes of the chunks of X are not known, "
+                f"got {_kind(column)}; take it from the same dataframe, or call compute_chunk_sizes() on an array X."
             )
-        array = np.asarray(column)
-        column = da.from_array(array, chunks=array.shape or 1)
+        array = np.atleast_1d(column)
+        # Cut at once, where it fits: chunks that share nothing are read alone.
+        rows = X.chunks[0] if array.shape[0] == X.shape[0] else -1
+        column = da.from_array(array, chunks=(rows, *array.shape[1:]))
     width = len(column.columns) if isinstance(column, dd.DataFrame) else int(np.prod(column.shape[1:]))
     if column.ndim > 2 or width != 1:
-        raise ValueError(f"{name} must be one column, and has {width}: choose one of them.")
+        raise ValueError(f"{name} is expected to be one column, got {width}; choose one of them.")
     if isinstance(column, da.Array):
-        return tuple(_cut_alike(X, column, name).to_delayed().reshape(-1))
+        return _delayed(_cut_alike(X, column, name))
     _check_count(X, column, name)
-    return tuple(column.to_delayed())
+    return _delayed(column)
+
+
+def _delayed(collection: Any) -> Delays:
+    """Return the chunks of a collection; futures must not be optimised, for Dask would lose hold of them."""
+    chunks = collection.to_delayed(optimize_graph=not futures_of(collection))
+    return tuple(np.asarray(chunks, dtype=object).reshape(-1))
 
 
 def _cut_alike(X: Any, column: da.Array, name: str) -> da.Array:
@@ -134,8 +146,8 @@ def _cut_alike(X: Any, column: da.Array, name: str) -> da.Array:
         return column
     if column.shape[0] != X.shape[0]:
         raise ValueError(
-            f"X and {name} must have as many rows, and have {X.shape[0]} and {column.shape[0]}: "
-            f"give one entry of {name} for each row of X."
+            f"{name} is expected to have an entry for every row of X, got {column.shape[0]} for {X.shape[0]} rows; "
+            "make both from the same data."
         )
     return column if column.chunks[0] == X.chunks[0] else column.rechunk({0: X.chunks[0]})
 
@@ -143,8 +155,8 @@ def _cut_alike(X: Any, column: da.Array, name: str) -> da.Array:
 def _check_count(X: Any, column: Any, name: str) -> None:
     if column.npartitions != X.npartitions:
         raise ValueError(
-            f"X and {name} must have as many chunks where the sizes of these are not known, and have {X.npartitions} "
-            f"and {column.npartitions}: take both from the same dataframe, or call compute_chunk_sizes() on arrays."
+            f"{name} is expected to have as many chunks as X where their sizes are not known, got {column.npartitions} "
+            f"for {X.npartitions}; take both from the same dataframe, or call compute_chunk_sizes() on arrays."
         )
 
 

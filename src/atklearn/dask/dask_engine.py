@@ -15,6 +15,7 @@ from atklearn.chunked.fleet import Reply, Request, forget
 from atklearn.dask.chunk_graphs import Graph, Readers, ask_reader, ask_remembered, shares, summed
 from atklearn.dask.cluster_asking import ClusterAsking
 from atklearn.dask.dask_blocks import DaskBlocks
+from atklearn.losses.messages import shown
 from atklearn.problems.threads import thread_count
 
 __all__ = ["DaskEngine", "default_client"]
@@ -59,7 +60,7 @@ class DaskEngine:
         persist: bool | Literal["auto"] = "auto",
     ) -> None:
         if persist not in (True, False, "auto"):
-            raise ValueError(f"persist must be True, False or 'auto', and is {persist!r}: choose one of them.")
+            raise ValueError(f"persist is expected to be True, False or 'auto', got {shown(persist)}.")
         client = default_client() if client is None else client
         self.n_chunks = len(blocks)
         self._asking: Any = LocalAsking(Readers(blocks)) if client is None else ClusterAsking(client, blocks, persist)
@@ -122,7 +123,7 @@ class LocalAsking:
         else:
             parts = shares(chunks, thread_count())
             graph = {f"{name}-{part[0]}": (ask_remembered, parcel, part) for part in parts}
-        graph |= summed(graph, name, to_travel=False)
+        graph = summed(graph, name, to_travel=False)
         graph |= {parcel: request} | (self.readers.shared_by(chunks) if reading else {})
         wanted = Delayed(name, HighLevelGraph.from_collections(name, graph))
         scheduler = dask.config.get("scheduler", "threads")
