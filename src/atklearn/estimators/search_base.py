@@ -93,11 +93,8 @@ class LinearATkCV(CallbackSupportMixin, BaseEstimator):
         self.n_samples_ = int(y.size)
         splits = self._splits(X, y, groups)
         scores = np.full((len(splits), self.ks_.size, self.Cs_.size), np.nan)
-        folds = [
-            Fold(posing, X, y, sample_weight, split, self.ks_, self.Cs_, max_iter=self.max_iter) for split in splits
-        ]
         try:
-            self._fill(scores, folds, progress)
+            self._fill(scores, splits, posing, (X, y, sample_weight), progress)
         finally:  # an interrupt leaves the cells that were finished
             self.cv_results_ = cv_results(scores, self.ks_, self.Cs_)
         self._choose(scores, splits)
@@ -137,14 +134,19 @@ class LinearATkCV(CallbackSupportMixin, BaseEstimator):
         splitter = default_folds(y, classification=classification, random_state=self.random_state)
         return list(splitter.split(X, y))
 
-    def _fill(self, scores: Array, folds: list[Fold], progress: FitProgress) -> None:
+    def _fill(
+        self, scores: Array, splits: list[Split], posing: Posing, data: tuple[Any, ...], progress: FitProgress
+    ) -> None:
         """Fill in the scores fold by fold, in this process cell by cell."""
         judge = make_judge(self._template(k=1.0), self.scoring, self.n_features_in_, getattr(self, "classes_", None))
-        work = list(zip(folds, scores, strict=True))
-        for fold, filled in enumerate(map_jobs(partial(_fill_fold, judge), work, self.n_jobs)):
+        fill = partial(_fill_fold, judge, posing, self.ks_, self.Cs_, self.max_iter)
+        work = list(zip(splits, scores, strict=True))
+        for fold, filled in enumerate(map_jobs(fill, work, self.n_jobs, shared=data)):
             scores[fold] = filled
             if self.verbose:
-                print(f"fold {fold + 1} of {len(folds)}: {filled.size} fits, best score {filled.max():.4g}", flush=True)
+                print(
+                    f"fold {fold + 1} of {len(splits)}: {filled.size} fits, best score {filled.max():.4g}", flush=True
+                )
             if progress.passed("fold"):
                 break
 
@@ -173,7 +175,17 @@ class LinearATkCV(CallbackSupportMixin, BaseEstimator):
         return out
 
 
-def _fill_fold(judge: Judge, work: tuple[Fold, Array]) -> Array:
+def _fill_fold(
+    judge: Judge,
+    posing: Posing,
+    ks: Array,
+    Cs: Array,
+    max_iter: int,
+    work: tuple[Split, Array],
+    X: Any,
+    y: Any,
+    sample_weight: Array | None,
+) -> Array:
     """Write the scores of a fold where they belong, in this process, and return them for where another one is asked."""
-    fold, out = work
-    return fold.fill(out, judge)
+    split, out = work
+    return Fold(posing, X, y, sample_weight, split, ks, Cs, max_iter=max_iter).fill(out, judge)
