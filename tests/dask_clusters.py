@@ -26,11 +26,14 @@ if __name__ == "__main__":
 
 
 @contextmanager
-def started_cluster(n_workers, threads_per_worker):
-    """Yield the address of a cluster and the process of its scheduler; the cluster ends with the context."""
+def started_cluster(n_workers, threads_per_worker, path=Path(__file__).parent):
+    """Yield the address of a cluster and the process of its scheduler; the cluster ends with the context.
+
+    Its workers can import this module, or what else is at the path.
+    """
     process = subprocess.Popen(
         [sys.executable, "-c", START.format(n_workers, threads_per_worker)],
-        env=os.environ | {"PYTHONPATH": str(Path(__file__).parent)},  # workers import this module
+        env=os.environ | {"PYTHONPATH": str(path)},
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
     )  # fmt: skip
     with process:
@@ -39,8 +42,9 @@ def started_cluster(n_workers, threads_per_worker):
             process.communicate("\n")
 
 
-def count_tasks(dask_scheduler):
-    return len(dask_scheduler.tasks)
+def tasks_of(dask_scheduler):
+    """Return the names of the tasks that a scheduler knows, and whether each can be done again."""
+    return {name: task.run_spec is not None for name, task in dask_scheduler.tasks.items()}
 
 
 class Alone:

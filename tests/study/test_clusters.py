@@ -13,7 +13,7 @@ import dask
 import numpy as np
 import pytest
 from comparisons import in_any_order, made_numbers, run, small, table
-from dask_clusters import Alone, CountThreads, count_tasks, started_cluster
+from dask_clusters import Alone, CountThreads, started_cluster, tasks_of
 from threadpoolctl import threadpool_info
 
 from atklearn.study.clusters import connected, on_cluster
@@ -37,13 +37,6 @@ def data():
 def here(tmp_path_factory, data):
     """What a run in this process finds."""
     return in_any_order(run(data, tmp_path_factory.mktemp("here") / "results.jsonl", few()))
-
-
-@pytest.fixture(scope="module")
-def fragile():
-    """The address of a cluster with one worker, which may be killed, and the process of its scheduler."""
-    with started_cluster(n_workers=1, threads_per_worker=1) as cluster:
-        yield cluster
 
 
 def test_workers_find_what_is_found_here(tmp_path, monkeypatch, client, data, here):
@@ -100,46 +93,63 @@ def test_an_interrupt_leaves_nothing_on_the_cluster(tmp_path, client, data, here
     with pytest.raises(KeyboardInterrupt):
         run(data, path, few(), client=client, on_task=stop)
     end = time.monotonic() + 20.0
-    while client.run_on_scheduler(count_tasks) and time.monotonic() < end:
+    while client.run_on_scheduler(tasks_of) and time.monotonic() < end:
         time.sleep(0.05)
-    assert client.run_on_scheduler(count_tasks) == 0
+    assert client.run_on_scheduler(tasks_of) == {}
     assert in_any_order(run(data, path, few(), client=client)) == here
 
 
-def test_killed_workers_do_not_change_the_results(tmp_path, fragile):
-    """All of them: what they held, the data included, is there again."""
-    finished = []
-    with connected(fragile[0]) as client:
-        before = client.run(os.getpid).values()
+def test_a_killed_worker_does_not_change_the_results(tmp_path, client):
+    finished, before = [], client.run(os.getpid)
 
-        def kill(task):
-            finished.append(task)
-            if len(finished) == 2:
-                for worker in before:
-                    os.kill(worker, signal.SIGKILL)
-
-        there = count_threads(tmp_path / "there" / "results.jsonl", client=client, on_task=kill)
-        assert there == count_threads(tmp_path / "here" / "results.jsonl")
-        assert set(client.run(os.getpid).values()).isdisjoint(before)
-
-
-def test_a_lost_scheduler_is_one_sentence_and_what_is_finished_is_kept(tmp_path, capfd, fragile):
-    path, finished = tmp_path / "lost" / "results.jsonl", []
-    address, process = fragile  # this is the last test that has it
-
-    def lose(task):
-        finished.append(task.name)
+    def kill(task):
+        finished.append(task)
         if len(finished) == 2:
-            process.kill()
+            os.kill(next(iter(before.values())), signal.SIGKILL)
 
-    with pytest.raises(ValueError, match="is lost") as error, connected(address) as client:
-        count_threads(path, client=client, on_task=lose)
+    there = count_threads(tmp_path / "there" / "results.jsonl", client=client, on_task=kill)
+    assert there == count_threads(tmp_path / "here" / "results.jsonl")
+    client.wait_for_workers(2, timeout=60)
+    assert next(iter(before.values())) not in client.run(os.getpid).values()
+
+
+def test_all_that_workers_hold_can_be_made_again(client):
+    with on_cluster(abs, client) as submit:
+        assert submit(-1).result() == 1
+        held = client.run_on_scheduler(tasks_of)
+    assert held
+    assert all(held.values())
+
+
+def test_a_lost_scheduler_is_one_sentence_and_what_is_finished_is_kept(tmp_path, capfd):
+    path, finished = tmp_path / "lost" / "results.jsonl", []
+    with started_cluster(n_workers=1, threads_per_worker=1) as (address, process):
+
+        def lose(task):
+            finished.append(task.name)
+            if len(finished) == 2:
+                process.kill()
+
+        with pytest.raises(ValueError, match="is lost") as error, connected(address) as client:
+            count_threads(path, client=client, on_task=lose)
     assert "\n" not in str(error.value)
     assert address in str(error.value)
     assert capfd.readouterr() == ("", "")
     with ResultsFile(path, "compare", {}) as results:
         assert results.finished == set(finished)
     assert count_threads(path) == count_threads(tmp_path / "whole" / "results.jsonl")
+
+
+def test_a_cluster_without_us_is_one_sentence(tmp_path):
+    (tmp_path / "atklearn.py").write_text("raise ModuleNotFoundError(name='atklearn')", encoding="utf-8")
+    with (
+        started_cluster(n_workers=1, threads_per_worker=1, path=tmp_path) as (address, _),
+        connected(address) as client,
+        pytest.raises(ValueError, match="lack atklearn; install the same") as error,
+        on_cluster(abs, client) as submit,
+    ):
+        submit(-1).result()
+    assert "\n" not in str(error.value)
 
 
 def test_workers_with_other_versions_are_refused(monkeypatch, client):

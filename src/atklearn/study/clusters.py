@@ -140,6 +140,15 @@ def on_cluster(work: Callable[[Any], Any], client: Any) -> Iterator[Callable[[An
             f"The Dask scheduler at {address} is lost, or has cancelled the tasks; what is finished is kept: once it "
             "is there, the same call goes on from here."
         ) from error
+    except (ImportError, RuntimeError) as error:
+        # a worker that lacks a module says so, a scheduler speaks of what it cannot read
+        if isinstance(error, RuntimeError) and "deserialization" not in str(error):
+            raise
+        lacking = getattr(error, "name", None) or "atklearn"
+        raise ValueError(
+            f"The scheduler at {address} and its workers are expected to have what this process has, and lack "
+            f"{lacking}; install the same everywhere."
+        ) from error
     except distributed.KilledWorker as error:
         raise ValueError(
             f"A task ended every worker that tried it (the last at {error.last_worker.address}), most likely for want "
