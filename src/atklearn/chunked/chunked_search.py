@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
+from joblib import parallel_config
 from sklearn.base import ClassifierMixin, _fit_context
 from sklearn.utils import check_random_state
 
@@ -143,7 +144,8 @@ class ChunkedATkCV(OnChunks, LinearATkCV):
                 )
                 for number, part in enumerate(self._parts(counted.n_rows))
             ]  # fmt: skip
-            self._search(folds, 1.0 / (folds[0].part.n_folds - 1), progress)
+            with parallel_config(backend="sequential"):  # every fit has all the workers
+                self._search(folds, 1.0 / (folds[0].part.n_folds - 1), progress)
         finally:
             fleet.close()
         self._refit(X, y, sample_weight)

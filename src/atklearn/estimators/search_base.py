@@ -86,10 +86,9 @@ class LinearATkCV(CallbackSupportMixin, BaseEstimator):
             self.classes_ = np.unique(y)
         self.n_samples_ = int(y.size)
         splits = self._splits(X, y, groups)
-        folds = [
-            Fold(posing, X, y, sample_weight, split, self.ks_, self.Cs_, max_iter=self.max_iter) for split in splits
-        ]
-        self._search(folds, float(np.mean([test.size / train.size for train, test in splits])), progress)
+        folds = [Fold(posing, None, None, None, split, self.ks_, self.Cs_, max_iter=self.max_iter) for split in splits]
+        test_to_train = float(np.mean([test.size / train.size for train, test in splits]))
+        self._search(folds, test_to_train, progress, shared=(X, y, sample_weight))
         self._refit(X, y, sample_weight)
         progress.finish()
         return self
@@ -108,11 +107,13 @@ class LinearATkCV(CallbackSupportMixin, BaseEstimator):
             type(self).__name__,
         )
 
-    def _search(self, folds: Sequence[FilledFold], test_to_train: float, progress: FitProgress) -> None:
-        """Score the grid on all folds, and choose."""
+    def _search(
+        self, folds: Sequence[FilledFold], test_to_train: float, progress: FitProgress, shared: tuple[Any, ...] = ()
+    ) -> None:
+        """Score the grid on all folds, and choose; ``shared`` are the data, if folds have none by themselves."""
         scores = np.full((len(folds), self.ks_.size, self.Cs_.size), np.nan)
         try:
-            self._fill(scores, folds, progress)
+            self._fill(scores, folds, progress, shared)
         finally:  # an interrupt leaves the cells that were finished
             self.cv_results_ = cv_results(scores, self.ks_, self.Cs_)
         self._choose(scores, test_to_train)
@@ -153,11 +154,13 @@ class LinearATkCV(CallbackSupportMixin, BaseEstimator):
         splitter = default_folds(y, classification=classification, random_state=self.random_state)
         return list(splitter.split(X, y))
 
-    def _fill(self, scores: Array, folds: Sequence[FilledFold], progress: FitProgress) -> None:
+    def _fill(
+        self, scores: Array, folds: Sequence[FilledFold], progress: FitProgress, shared: tuple[Any, ...]
+    ) -> None:  # fmt: skip
         """Fill in the scores fold by fold, in this process cell by cell."""
         judge = make_judge(self._template(k=1.0), self.scoring, self.n_features_in_, getattr(self, "classes_", None))
         work = list(zip(folds, scores, strict=True))
-        for fold, filled in enumerate(map_jobs(partial(_fill_fold, judge), work, self.n_jobs)):
+        for fold, filled in enumerate(map_jobs(partial(_fill_fold, judge), work, self.n_jobs, shared=shared)):
             scores[fold] = filled
             if self.verbose:
                 print(f"fold {fold + 1} of {len(folds)}: {filled.size} fits, best score {filled.max():.4g}", flush=True)
@@ -189,7 +192,7 @@ class LinearATkCV(CallbackSupportMixin, BaseEstimator):
         return out
 
 
-def _fill_fold(judge: Judge, work: tuple[FilledFold, Array]) -> Array:
+def _fill_fold(judge: Judge, work: tuple[FilledFold, Array], *shared: Any) -> Array:
     """Write the scores of a fold where they belong, in this process, and return them for where another one is asked."""
     fold, out = work
-    return fold.fill(out, judge)
+    return (fold.given(*shared) if isinstance(fold, Fold) else fold).fill(out, judge)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -58,6 +58,10 @@ class Fold:
     Cs: Sequence[float] | Array
     tol: float = GRID_TOL
     max_iter: int = 1000
+
+    def given(self, X: Any, y: Any, sample_weight: Array | None) -> Fold:
+        """Return the same fold with data, which many folds have in common and travel once."""
+        return replace(self, X=X, y=y, sample_weight=sample_weight)
 
     def part(self, which: int) -> tuple[Any, Any, Array | None]:
         """Return X, y and sample weights of the rows to fit (0) or to judge on (1)."""
