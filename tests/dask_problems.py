@@ -11,6 +11,7 @@ import dask.array as da
 import numpy as np
 from dask import delayed
 
+from atklearn.chunked import fleet
 from atklearn.chunked.chunked_rows import ChunkedRows
 from atklearn.chunked.fleet import Fleet
 from atklearn.chunked.sights import Sight, View
@@ -43,9 +44,9 @@ def solved_in_memory(X, y, weight=None, share=0.7):
 
 
 def rows_of(engine, n_features=N_FEATURES):
-    fleet = Fleet(engine)
-    counted = survey(fleet, n_features, has_labels=False).counted()
-    return ChunkedRows(fleet, View(Sight(0), LogLoss(), True), counted)
+    asking = Fleet(engine)
+    counted = survey(asking, n_features, has_labels=False).counted()
+    return ChunkedRows(asking, View(Sight(0), LogLoss(), True), counted)
 
 
 def solved_by(engine, share=0.7):
@@ -109,6 +110,11 @@ def loaded():
         told = _peak, _loads
         _peak, _loads = _alive, 0
     return told
+
+
+def remembers(fit):
+    """Say whether this process remembers a fit."""
+    return fit in fleet._memories
 
 
 def die(_):

@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
+import dask
 import pytest
 from dask_problems import made_data, solved_in_memory
 from distributed import Client, LocalCluster
+from distributed.utils import get_mp_context
 
 from atklearn.chunked import chunked_rows, survey
 
 
+def two_workers():
+    options = {"n_workers": 2, "threads_per_worker": 2, "memory_limit": "1GiB", "silence_logs": "CRITICAL"}
+    return LocalCluster(dashboard_address=":0", **options)
+
+
 @pytest.fixture(scope="session")
 def cluster():
-    with LocalCluster(
-        n_workers=2, threads_per_worker=2, memory_limit="1GiB", dashboard_address=":0", silence_logs="CRITICAL"
-    ) as cluster:  # fmt: skip
-        yield cluster
+    # Workers that are born with all modules imported are there at once, again and again.
+    with dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}):
+        get_mp_context().set_forkserver_preload(["atklearn.dask.cluster_asking", "dask_problems"])
+        with two_workers() as cluster:
+            yield cluster
+
+
+@pytest.fixture
+def doomed_client(cluster):  # noqa: ARG001
+    """A client of a cluster that nobody needs afterwards."""
+    with two_workers() as doomed, Client(doomed, set_as_default=False) as client:
+        yield client
 
 
 @pytest.fixture(scope="session")

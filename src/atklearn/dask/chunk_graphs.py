@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 import cloudpickle
 import dask
+from dask._task_spec import Alias
 from dask.core import get_dependencies
 from dask.utils import ensure_dict
 from distributed import Future, futures_of
@@ -113,7 +114,15 @@ class Readers:
     @property
     def are_held(self) -> bool:
         """Whether all features lie on a cluster."""
-        return all(isinstance(self.common.get(keys[0]), Future) for keys in self.keys)
+        return all(isinstance(self._meant(keys[0]), Future) for keys in self.keys)
+
+    def _meant(self, key: Key) -> Any:
+        """Return a node of what is common, or the one that it is another name of."""
+        node = self.common.get(key)
+        while isinstance(node, Alias):
+            (key,) = node.dependencies
+            node = self.common.get(key)
+        return node
 
     def packed(self, index: int) -> bytes:
         """Return a reader as it travels; it is packed once."""

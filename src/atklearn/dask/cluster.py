@@ -57,12 +57,16 @@ class Cluster:
         self._looked = -float("inf")
         self._alone_since: float | None = None
 
+    @property
+    def _is_closed(self) -> bool:
+        return self.client.status in ("closing", "closed")
+
     def look(self) -> dict[str, int]:
         """Return the threads of every worker, by addresses, as they were a moment ago at most."""
         if time.monotonic() - self._looked < self.GLANCE:
             return self.workers
-        if self.client.status in ("closing", "closed"):
-            raise ClusterLostError("The connection to the scheduler is closed: start a cluster, and fit again.")
+        if self._is_closed:
+            raise _closed()
         try:
             self.workers = dict(self.call(self.client.scheduler.ncores, workers=None))
         except _NO_ANSWER:
@@ -82,6 +86,16 @@ class Cluster:
         """Return what a coroutine of the client returns, or raise TimeoutError."""
         limit = self.PATIENCE if seconds is None else seconds
         return self.client.sync(lambda: function(*args, **kwargs), callback_timeout=limit)
+
+    def compute(self, collections: Sequence[Any], **options: Any) -> list[Future]:
+        """Have something computed."""
+        try:
+            futures: list[Future] = self.client.compute(collections, **options)
+        except Exception as error:
+            if self._is_closed:
+                raise _closed() from error
+            raise
+        return futures
 
     def pause(self, promises: Sequence[Promise]) -> bool:
         """Wait a moment, or until all tasks have ended; say whether they have, and raise what one has raised."""
@@ -161,6 +175,10 @@ def workers_died() -> ClusterLostError:
         "Workers died one after the other at the same chunk, most likely for want of memory: "
         "make chunks smaller or give workers more memory, and fit again."
     )
+
+
+def _closed() -> ClusterLostError:
+    return ClusterLostError("The connection to the scheduler is closed: start a cluster, and fit again.")
 
 
 def _lost() -> ClusterLostError:

@@ -89,15 +89,15 @@ class ClusterAsking:
         nbytes = blocks.nbytes
         if nbytes is None:
             first = dask.delayed(sizeof)(blocks.X[0], dask_key_name=f"atk-size-0-{self._name}")
-            future = self.cluster.client.compute(first)
-            self.cluster.wait([future])
-            nbytes = int(future.result()) * len(blocks)
+            sizes = self.cluster.compute([first])
+            self.cluster.wait(sizes)
+            nbytes = int(sizes[0].result()) * len(blocks)
         return nbytes <= _SHARE_OF_MEMORY * self.cluster.memory()
 
     def _hold(self, blocks: DaskBlocks) -> None:
         """Get all data into memory, targets and weights of a chunk to where its features are."""
         columns = [column for column in (blocks.X, blocks.y, blocks.weight) if column is not None]
-        futures = self.cluster.client.compute([each for column in columns for each in column])
+        futures = self.cluster.compute([each for column in columns for each in column])
         self.cluster.wait(futures)
         n = len(blocks)
         self._features = futures[:n]
@@ -208,10 +208,9 @@ class ClusterAsking:
         whole = HighLevelGraph(layers, needs)
         # A question may be long, and Dask would tell the user not to send it.
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TiB"}):
-            futures: list[Future] = self.cluster.client.compute(
+            return self.cluster.compute(
                 [Delayed(key, whole, layer=places[key]) for key in wanted], optimize_graph=False
-            )
-        return futures
+            )  # fmt: skip
 
     def close(self, fit: str) -> None:
         """Let all workers forget a fit."""

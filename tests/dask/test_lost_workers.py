@@ -1,0 +1,136 @@
+"""Fits outlive workers that die, end soon if no cluster is left, and leave nothing behind if they are stopped."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from types import SimpleNamespace
+
+import dask.array as da
+import numpy as np
+import pytest
+from dask_problems import N_ROWS, Meddling, die, engine_on, lazy_array, made_data, remembers, rows_of, solved_by
+from distributed import Client, LocalCluster
+
+from atklearn.dask.cluster import Cluster, ClusterLostError
+
+SOON = 20.0  # seconds, on a busy machine
+
+
+def kill_one(client):
+    """Kill a worker, as a system does that runs out of memory."""
+    pids = client.run(os.getpid)
+    os.kill(pids[max(pids)], signal.SIGKILL)
+
+
+def tasks_of(client):
+    """Return our tasks that the scheduler knows of."""
+    keys = client.run_on_scheduler(lambda dask_scheduler: [str(key) for key in dask_scheduler.tasks])
+    return [key for key in keys if key.startswith("atk-")]
+
+
+def is_soon(condition):
+    end = time.monotonic() + SOON
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+@pytest.mark.parametrize("persist", [True, False])
+def test_a_fit_outlives_its_workers(client, data, expected, persist):
+    X, y, _ = data
+    engine = engine_on(lazy_array(X, 250), y, client=client, persist=persist)
+    rounds = (1, 30, 80)
+    meddling = Meddling(engine, rounds, lambda: kill_one(client))
+    found, _ = solved_by(meddling)
+    assert meddling.asked > max(rounds)
+    np.testing.assert_allclose(found, expected, rtol=0.0, atol=1e-6)
+
+
+def test_a_worker_may_die_at_work(client, data):
+    X, y, _ = data
+    rows = rows_of(engine_on(lazy_array(X, 250, seconds=0.1), y, client=client, persist=False))
+    expected = rows.at(np.ones(5), 0.5 * N_ROWS).gradient()
+    signal.signal(signal.SIGALRM, lambda *_: kill_one(client))
+    signal.setitimer(signal.ITIMER_REAL, 0.3)
+    found = rows.at(np.ones(5), 0.5 * N_ROWS).gradient()
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_data_that_kill_every_worker_end_the_fit(doomed_client, monkeypatch):
+    monkeypatch.setattr("atklearn.dask.cluster_asking._MOST_DEATHS", 1)
+    X, y, _ = made_data(20)
+    engine = engine_on(lazy_array(X, 10, function=die), y, client=doomed_client, persist=False)
+    with pytest.raises(ClusterLostError, match="Workers died one after the other at the same chunk"):
+        solved_by(engine)
+
+
+def test_data_that_nobody_can_make_again_end_the_fit(client, data):
+    X, y, _ = data
+    address = max(client.run(os.getpid))
+    future = client.scatter(X, workers=[address])
+    blocks = da.from_delayed(future, shape=X.shape, dtype=X.dtype)
+    engine = Meddling(engine_on(blocks, y, client=client, persist=True), (5,), lambda: kill_one(client))
+    with pytest.raises(ClusterLostError, match="The cluster has lost data or tasks of this fit"):
+        solved_by(engine)
+
+
+def test_a_fit_that_is_stopped_leaves_no_tasks(client, data):
+    X, y, _ = data
+    engine = engine_on(lazy_array(X, 250, seconds=0.2), y, client=client, persist=False)
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 0.3)
+    with pytest.raises(KeyboardInterrupt):
+        rows_of(engine)
+    assert is_soon(lambda: tasks_of(client) == [])
+
+
+def test_workers_forget_a_fit_that_has_ended(client, data):
+    X, y, _ = data
+    rows = rows_of(engine_on(lazy_array(X, 250), y, client=client))
+    rows.at(np.ones(5), 0.5 * N_ROWS).gradient()
+    assert any(client.run(remembers, rows.fleet.fit).values())
+    rows.fleet.close()
+    assert not any(client.run(remembers, rows.fleet.fit).values())
+
+
+@pytest.fixture
+def small_cluster(monkeypatch):
+    monkeypatch.setattr(Cluster, "PATIENCE", 1.0)
+    options = {"processes": False, "n_workers": 1, "threads_per_worker": 1, "silence_logs": "CRITICAL"}
+    with LocalCluster(dashboard_address=":0", **options) as cluster:
+        yield cluster
+
+
+@pytest.mark.parametrize("persist", [True, False])
+def test_without_workers_a_fit_ends(small_cluster, data, persist):
+    X, y, _ = data
+    with Client(small_cluster, set_as_default=False) as client:
+        engine = engine_on(lazy_array(X, 1000), y, client=client, persist=persist)
+        begin = time.monotonic()
+        with pytest.raises(ClusterLostError, match="no workers for 1 seconds: start some, and fit again"):
+            solved_by(Meddling(engine, (5,), lambda: small_cluster.scale(0)))
+        assert time.monotonic() - begin < SOON
+
+
+def test_without_scheduler_a_fit_ends(small_cluster, data):
+    X, y, _ = data
+    with Client(small_cluster, set_as_default=False) as client:
+        engine = engine_on(lazy_array(X, 1000), y, client=client, persist=False)
+        begin = time.monotonic()
+        with pytest.raises(ClusterLostError, match="fit again"):
+            solved_by(Meddling(engine, (5,), small_cluster.close))
+        assert time.monotonic() - begin < SOON
+
+
+def test_a_client_must_not_be_asynchronous(data):
+    X, y, _ = data
+    with pytest.raises(ValueError, match="The client is expected not to be asynchronous, got one that is"):
+        engine_on(lazy_array(X, 1000), y, client=SimpleNamespace(asynchronous=True))
