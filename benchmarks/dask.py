@@ -1,9 +1,9 @@
 """Fits in chunks: on data larger than memory, and on a Dask cluster beside the fit in memory and beside dask-ml.
 
-Usage: ./run bench dask                       all of it
-       ./run bench dask disk [GIGABYTES]      passes, bytes and memory of a fit on generated files, 8 GB unless told
-       ./run bench dask cluster [ROWS]        over the fit in memory; bytes per step; two workers over one
-       ./run bench dask dask_ml [ROWS]        beside dask-ml's LogisticRegression at k = n
+Usage: ./run bench dask                              all of it
+       ./run bench dask disk [GIGABYTES]             passes, bytes and memory of a fit on files, 8 GB unless told
+       ./run bench dask cluster [ROWS] [COUNT ...]   over the fit in memory; bytes per step; workers over the first count
+       ./run bench dask dask_ml [ROWS]               beside dask-ml's LogisticRegression at k = n
 
 Memory is that of the process without pages of files. Times are of one run each, the second of two where a first one
 compiles. The cluster is a LocalCluster of processes with one thread each.
@@ -170,12 +170,13 @@ def weighing(counts: Counter[str]) -> Iterator[None]:
         Fleet.ask = ask  # type: ignore[method-assign]
 
 
-def bench_cluster(n: int = 4_000_000) -> None:
+def bench_cluster(n: int = 4_000_000, *counts: int) -> None:
     print(f"log loss, {D} columns, gap 1e-6, chunks of 100,000 rows in memory; bytes without the sample at the start")
     print(f"{'rows':>10}{'k/n':>6}{'workers':>9}{'seconds':>9}{'steps':>7}{'passes':>8}{'kB a step':>11}", flush=True)
     spent: dict[tuple[int, float, int], float] = {}
-    for count in (2, 1):
-        with workers(count):
+    counts = counts or (1, 2)
+    for count in counts:
+        with workers(count) as client:
             for rows in (n // 4, n):
                 X, y = generated(rows, min(100_000, rows // 8))
                 for k in (1.0, 0.7):
@@ -190,20 +191,25 @@ def bench_cluster(n: int = 4_000_000) -> None:
                         f"{per_step:>11.0f}",
                         flush=True,
                     )
-                if count == 1:  # the same rows, in memory
+                if count == counts[0]:  # the same rows, in memory
                     X, y = (np.asarray(each.compute()) for each in (X, y))
                     for k in (1.0, 0.7):
                         atklearn.ATkClassifier(k=k, tol=1e-2).fit(X, y)
                         seconds, _ = timed(lambda X=X, y=y, k=k: atklearn.ATkClassifier(k=k).fit(X, y))
                         spent[rows, k, 0] = seconds
                 del X, y
+            if count == counts[-1]:
+                waiting = [timed(client.submit(abs, -number, pure=False).result)[0] for number in range(200)]
+                print(f"there and back with a task that does nothing: {1e3 * np.median(waiting):.1f} ms")
     for rows in (n // 4, n):
         for k in (1.0, 0.7):
-            memory, one, two = (spent[rows, k, count] for count in (0, 1, 2))
-            print(
-                f"{rows:>10,}{k:>6.2g}   in memory {memory:.2f} s;   two workers over it {two / memory:.2f};   "
-                f"one worker over two {one / two:.2f}"
+            memory, first = spent[rows, k, 0], spent[rows, k, counts[0]]
+            ratios = ";   ".join(
+                f"{count} workers {spent[rows, k, count] / memory:.2f} times that, {first / spent[rows, k, count]:.2f} "
+                f"times as fast as {counts[0]}"
+                for count in counts
             )
+            print(f"{rows:>10,}{k:>6.2g}   in memory {memory:.2f} s;   {ratios}")
 
 
 # Beside dask-ml
