@@ -4,5 +4,24 @@ from __future__ import annotations
 
 import signal
 
+import pytest
+from dask_clusters import started_cluster
+from distributed import Client
+
 # Started in the background, a shell's child ignores Ctrl-C for good, and so would everything tests send it to.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session")
+def scheduler():
+    """The address of a Dask cluster with two workers, of two threads each."""
+    with started_cluster(n_workers=2, threads_per_worker=2) as (address, _):
+        yield address
+
+
+@pytest.fixture
+def client(scheduler):
+    """A client of that cluster."""
+    with Client(scheduler, set_as_default=False) as client:
+        client.wait_for_workers(2, timeout=60)
+        yield client

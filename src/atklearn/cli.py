@@ -87,6 +87,9 @@ class Solver(StrEnum):
 Out = Annotated[Path | None, typer.Option("--out", help="Folder of the results.", show_default="atklearn-out/...")]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Start anew instead of going on with a former run.")]
 Jobs = Annotated[int | None, typer.Option("--jobs", min=1, help="Processes.", show_default="all cores")]
+Scheduler = Annotated[
+    str | None, typer.Option(metavar="ADDRESS", help="Dask scheduler whose workers run it, as tcp://host:8786.")
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the answer only, no progress and no tables.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON, and nothing else.")]
 DataDir = Annotated[Path | None, typer.Option("--data", help="Folder with NAME.csv.gz, header f1,...,fd,target.")]
@@ -134,6 +137,7 @@ def compare(
     out: Out = None,
     fresh: Fresh = False,
     jobs: Jobs = None,
+    scheduler: Scheduler = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -155,8 +159,8 @@ def compare(
             data, target, task=task.value if task else None, group=group, split_by=split_by, time=time,
             drop=drop or (), keep=keep or (), encoding=encoding, model=model,
             score=score.value if score else None, tail=tail, margin=margin, loss=loss or (), repeats=repeats,
-            quick=quick, random_state=seed, n_jobs=jobs, out=out or Path("atklearn-out", name), fresh=fresh,
-            verbose=not (quiet or as_json),
+            quick=quick, random_state=seed, n_jobs=jobs, scheduler=scheduler,
+            out=out or Path("atklearn-out", name), fresh=fresh, verbose=not (quiet or as_json),
         )  # fmt: skip
         if save_model is not None:
             result.save_model(save_model)
@@ -210,6 +214,7 @@ def reproduce(
     out: Out = None,
     fresh: Fresh = False,
     jobs: Jobs = None,
+    scheduler: Scheduler = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -218,6 +223,7 @@ def reproduce(
         from atklearn.datasets import DATASETS
         from atklearn.report.paper_page import paper_page, paper_summary
         from atklearn.report.progress import progress
+        from atklearn.study.clusters import connected
         from atklearn.study.places import check_place
         from atklearn.study.reproduction import run_reproduction
         from atklearn.study.results import read_results
@@ -229,11 +235,12 @@ def reproduce(
                 raise ValueError(f"--set is expected to be one of {', '.join(DATASETS)}, got {name!r}.")
         folder = out or Path("atklearn-out", f"reproduce-{solver.value}")
         check_place(folder / RESULTS)
-        with progress("Reproducing", silent=quiet or as_json) as (on_start, on_task):
+        silent = quiet or as_json
+        with connected(scheduler, jobs) as client, progress("Reproducing", silent=silent) as (on_start, on_task):
             done = run_reproduction(
                 part.value, folder / RESULTS, data_dir=data, network=not offline, names=tuple(dataset or DATASETS),
-                n_splits=splits, solver=solver.value, n_jobs=jobs or cpu_count(), fresh=fresh, on_start=on_start,
-                on_task=on_task,
+                n_splits=splits, solver=solver.value, n_jobs=jobs or cpu_count(), client=client, fresh=fresh,
+                on_start=on_start, on_task=on_task,
             )  # fmt: skip
         page = paper_page(read_results(done.path))
         report = write_report(page, done.path.parent)

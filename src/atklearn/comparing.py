@@ -50,6 +50,7 @@ def compare(
     quick: bool = False,
     random_state: int = 0,
     n_jobs: int | None = None,
+    scheduler: Any = None,
     out: str | Path | None = None,
     fresh: bool = False,
     verbose: bool = True,
@@ -94,6 +95,9 @@ def compare(
         Of the splits.
     n_jobs : int, default=None
         Processes; all cores by default.
+    scheduler : str or distributed.Client, default=None
+        The address of a Dask scheduler, or a client of it: its workers do the work in the place of processes. It needs
+        ``atklearn[dask]``.
     out : str or Path, default=None
         The folder of the results, to go on with in another session, and of the report. By default results last as
         long as this process, in which the same fits answer other questions.
@@ -121,6 +125,7 @@ def compare(
 
         from atklearn.report.progress import progress
         from atklearn.report.terminal import tell
+        from atklearn.study.clusters import connected
         from atklearn.study.comparison import run_comparison
         from atklearn.study.families import family_named
         from atklearn.study.outcome import Question
@@ -160,10 +165,11 @@ def compare(
         check_place(path)
     if verbose and len(data.target) > MANY_ROWS and not quick:
         tell(f"{len(data.target)} rows take long; --quick is a first look on a part of them.")
-    with progress(f"Comparing on {data.name}", silent=not verbose) as (on_start, on_task):
+    title = f"Comparing on {data.name}"
+    with connected(scheduler, n_jobs) as client, progress(title, silent=not verbose) as (on_start, on_task):
         finished = run_comparison(
-            data, settings, question, path, n_jobs=n_jobs or cpu_count(), fresh=fresh, on_start=on_start,
-            on_task=on_task,
+            data, settings, question, path, n_jobs=n_jobs or cpu_count(), client=client, fresh=fresh,
+            on_start=on_start, on_task=on_task,
         )  # fmt: skip
     if finished.moved and out is not None:
         tell(finished.moved)

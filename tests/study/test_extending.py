@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 from comparisons import in_any_order, made, made_numbers, run, small, table
 
+from atklearn.report.comparison_findings import Findings, comparison_summary
 from atklearn.study.outcome import Outcome, Question
 from atklearn.study.results import ResultsFile, read_results
 from atklearn.study.running import Task, run_experiment
@@ -182,3 +184,18 @@ def test_a_task_that_fails_says_so(tmp_path):
             with pytest.raises((ValueError, AttributeError, TypeError), match=r"went wrong|pickle"):
                 run_experiment(Failing(), results, n_jobs=n_jobs)
             assert results.finished == set()
+
+
+def test_the_order_in_which_tasks_finish_has_no_say_in_the_answer(tmp_path):
+    (X, y), path = made(), tmp_path / "results.jsonl"
+    noise = np.random.default_rng(0).permutation(y)  # so that no measure is a round number
+    run(table(X, noise), path, small("classification", n_folds=7))
+    header, *lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    tasks = re.findall(r'.*?\{"record":"done"[^\n]*\n', "".join(lines), re.DOTALL)
+    assert "".join(tasks) == "".join(lines)
+    other = tmp_path / "other.jsonl"
+    summary = comparison_summary(Findings(read_results(path)))
+    for seed in range(5):
+        shuffled = np.random.default_rng(seed).permutation(tasks)
+        other.write_text(header + "".join(shuffled), encoding="utf-8")
+        assert comparison_summary(Findings(read_results(other))) == summary

@@ -10,13 +10,25 @@ from typing import Any
 
 import numpy as np
 
-from atklearn.chunked.chunked_point import ChunkedDensity, ChunkedPoint
+from atklearn.chunked.chunked_part import ChunkedDensity
+from atklearn.chunked.chunked_point import ChunkedPoint
 from atklearn.chunked.chunked_rows import ChunkedRows
+from atklearn.chunked.survey import Counted
 from atklearn.chunked.vectors import Step, Vector, history
 from atklearn.losses.individual import Array
 from atklearn.problems.solution import Solution, StopReason
 
-__all__ = ["Checkpoint"]
+__all__ = ["Checkpoint", "subject_of"]
+
+# Parameters that say how far to go, or how to tell of it: a fit may be resumed with others.
+_UNIMPORTANT = ("tol", "max_iter", "warm_start", "verbose", "solver", "refit", "n_jobs")
+
+
+def subject_of(parameters: dict[str, Any], counted: Counted, **more: Any) -> dict[str, Any]:
+    """Return what is fitted on what: parameters that change the answer, and what is known of the data."""
+    named = {name: repr(value) for name, value in parameters.items() if name not in _UNIMPORTANT}
+    known = {"rows": counted.n_rows, "features": counted.n_features, "mass": counted.total}
+    return named | known | {"mean of |x|^2": counted.mean_square} | more
 
 
 @dataclass(frozen=True)
@@ -42,7 +54,7 @@ class Checkpoint:
 
     path: Path
     subject: dict[str, Any]
-    reached: dict[str, _Reached] = field(default_factory=dict)
+    reached: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def at(cls, path: Any, subject: dict[str, Any]) -> Checkpoint:
@@ -73,7 +85,11 @@ class Checkpoint:
         coef = point.z
         if rows.view.units is not None:
             coef = rows.join(*rows.view.units.outward(*rows.split(coef)))
-        self.reached[problem] = _Reached(coef, point.mu, centre.token, history([centre]))
+        self.keep(problem, _Reached(coef, point.mu, centre.token, history([centre])))
+
+    def keep(self, name: str, value: Any) -> None:
+        """Write down a value under a name."""
+        self.reached[name] = value
         partial = self.path.with_name(self.path.name + ".part")
         partial.write_bytes(pickle.dumps({"subject": self.subject, "reached": self.reached}))
         os.replace(partial, self.path)  # whole or not at all

@@ -12,6 +12,8 @@ from atklearn.losses.aggregate import select
 
 __all__ = ["Ranked", "rank"]
 
+# Losses that are told at a time, about.
+_TOLD = 4096
 _MOST_ROUNDS = 60
 
 
@@ -22,7 +24,7 @@ class Ranked(NamedTuple):
     above: float
 
 
-def rank(ask: Callable[[float, float], Sums], wanted: float) -> Ranked:
+def rank(ask: Callable[[float, float, float], Sums], wanted: float, n_rows: int) -> Ranked:
     """Find a ranked loss.
 
     Some losses of every chunk bracket it; what lies above the bracket is counted, and what lies inside is told in its
@@ -31,35 +33,37 @@ def rank(ask: Callable[[float, float], Sums], wanted: float) -> Ranked:
     Parameters
     ----------
     ask : callable
-        Takes the ends of a bracket, returns the answers to :class:`atklearn.chunked.questions.Losing`.
+        Takes the ends of a bracket and which part of the losses inside should be told, returns the answers to
+        :class:`atklearn.chunked.questions.Losing`.
     wanted : float
         The amount, counted from the top.
+    n_rows : int
+        How many losses there are.
 
     Examples
     --------
-    >>> losses = np.arange(10.0)
-    >>> def ask(low, high):
-    ...     inside = losses[(losses >= low) & (losses <= high)]
-    ...     told = inside[:: max(inside.size // 3, 1)]
-    ...     stands_for = np.full(told.size, inside.size / told.size)
-    ...     return Sums(above=float((losses > high).sum()), inside=float(inside.size), values=[told],
-    ...                 weights=[stands_for], partial=int(told.size < inside.size), range=Extremes.of(inside))
     >>> from atklearn.chunked.sums import Extremes
-    >>> rank(ask, 3.0)
+    >>> losses = np.arange(10.0)
+    >>> def ask(low, high, share):
+    ...     inside = losses[(losses >= low) & (losses <= high)]
+    ...     told = Sums(values=[inside], weights=[np.ones(inside.size)], partial=0)
+    ...     return told + Sums(above=float((losses > high).sum()), inside=float(inside.size),
+    ...                        range=Extremes.of(inside), n_inside=[(0, inside.size)])
+    >>> rank(ask, 3.0, 10)
     Ranked(value=7.0, above=2.0)
     """
     bounds = [-np.inf, np.inf]  # what the answer is certain to lie between
-    low, high = bounds
+    low, high, expected = *bounds, float(n_rows)
     for _ in range(_MOST_ROUNDS):
-        told = ask(low, high)
-        above, inside = told["above"], told["inside"]
+        told = ask(low, high, min(_TOLD / max(expected, 1.0), 1.0))
+        above, inside, n_inside = told["above"], told["inside"], float(sum(n for _, n in told["n_inside"]))
         if above >= wanted and high < np.inf:
             bounds[0] = high
-            low, high = bounds
+            low, high, expected = *bounds, float(n_rows)
             continue
         if above + inside < wanted and low > -np.inf:
             bounds[1] = low
-            low, high = bounds
+            low, high, expected = *bounds, float(n_rows)
             continue
         bounds = [low, high]
         values, weights = np.concatenate(told["values"]), np.concatenate(told["weights"])
@@ -69,6 +73,7 @@ def rank(ask: Callable[[float, float], Sums], wanted: float) -> Ranked:
             value = select(values, weights, wanted - above)
             return Ranked(value, above + float(weights[values > value].sum()))
         low, high = _bracket(values, weights, wanted - above, len(told["values"]), bounds)
+        expected = 1.5 * n_inside * float(weights[(values >= low) & (values <= high)].sum()) / inside
     raise RuntimeError(f"No loss was found of rank {wanted:g} between {low:g} and {high:g}.")
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import _fit_context
 
-from atklearn.chunked.checkpoint import Checkpoint
+from atklearn.chunked.checkpoint import Checkpoint, subject_of
 from atklearn.chunked.chunked_posing import ChunkedData, pose
 from atklearn.chunked.few_rows import few_rows
 from atklearn.chunked.fleet import Fleet
@@ -22,27 +24,74 @@ from atklearn.problems.solution import Solution
 from atklearn.selection.choosing import AUTO_ROWS
 from atklearn.solvers.exact.newton import Progress
 
-__all__ = ["ChunkedATk"]
+__all__ = ["ChunkedATk", "OnChunks"]
+
+_NOT_LOCAL = ("sample_weights_", "client_")
 
 
-class ChunkedATk(LinearATk):
-    """Base of the estimators on chunks; it goes before the plain estimator in the list of bases.
+class OnChunks:
+    """What plain and cross-validated estimators on chunks share: parameters beside the local ones, and the data.
 
-    A subclass says by ``_open`` how data become chunks, and adds to the parameters of the plain estimator its own.
+    A subclass says by ``_open`` how data become chunks.
     """
 
-    _local: ClassVar[type[LinearATk]]
-    _open_checkpoint: Checkpoint | None = None
-    _own_parameters: ClassVar[tuple[str, ...]] = ("checkpoint",)
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"checkpoint": [str, Path, None]}
+    _local: ClassVar[type[Any]]
+    _own_parameters: ClassVar[dict[str, Any]] = {"checkpoint": None}  # with their defaults
+    _own_constraints: ClassVar[dict[str, list[Any]]] = {"checkpoint": [str, Path, None]}
+    _parameter_constraints: ClassVar[dict[str, list[Any]]]
+    checkpoint: str | Path | None
 
-    @classmethod
-    def _get_param_names(cls) -> list[str]:
-        return sorted({*cls._local._get_param_names(), *cls._own_parameters})
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "_local" in vars(cls):  # all parameters of the estimator in memory, whatever they are, and its own
+            cls.__init__ = _joined_init(cls._local, cls._own_parameters)  # type: ignore[method-assign]
+            cls._parameter_constraints = {**cls._local._parameter_constraints, **cls._own_constraints}
+
+    def _local_parameters(self) -> dict[str, Any]:
+        """Return the parameters of the estimator in memory."""
+        return {name: getattr(self, name) for name in self._local._get_param_names()}
 
     def _open(self, X: Any, y: Any, sample_weight: Any) -> ChunkedData:
         """Return the data as an engine holds them."""
         raise NotImplementedError
+
+    def _name_features(self, data: ChunkedData) -> None:
+        """Publish what is known of the features."""
+        self.n_features_in_ = data.n_features
+        if data.names is not None:
+            self.feature_names_in_ = np.array(data.names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+
+    def to_local(self) -> Any:
+        """Return the fitted model as the estimator in memory, to predict there.
+
+        It has all that was fitted but ``sample_weights_``, which have an entry for every row.
+        """
+        local = self._local(**self._local_parameters())
+        for name, value in vars(self).items():
+            if name.endswith("_") and not name.startswith("_") and name not in _NOT_LOCAL:
+                setattr(local, name, value.to_local() if isinstance(value, OnChunks) else value)
+        return local
+
+
+def _joined_init(local: type[Any], own: dict[str, Any]) -> Callable[..., None]:
+    """Return an ``__init__`` that stores the parameters of a class, and some more, under a signature that shows all."""
+    more = [Parameter(name, Parameter.KEYWORD_ONLY, default=value) for name, value in own.items()]
+
+    def store(self: Any, *arguments: Any, **named: Any) -> None:
+        given = {name: named.pop(name, default) for name, default in own.items()}
+        local.__init__(self, *arguments, **named)
+        vars(self).update(given)
+
+    store.__signature__ = Signature([*signature(local.__init__).parameters.values(), *more])  # type: ignore[attr-defined]
+    return store
+
+
+class ChunkedATk(OnChunks, LinearATk):
+    """Base of the plain estimators on chunks; it goes before the one in memory in the list of bases."""
+
+    _open_checkpoint: Checkpoint | None = None
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -82,14 +131,6 @@ class ChunkedATk(LinearATk):
                 fleet.close()
         return self
 
-    def _name_features(self, data: ChunkedData) -> None:
-        """Publish what is known of the features."""
-        self.n_features_in_ = data.n_features
-        if data.names is not None:
-            self.feature_names_in_ = np.array(data.names, dtype=object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
-
     def _solve(self, posed: Posed, which: int, progress: FitProgress) -> tuple[Posed, list[Solution]]:
         """Solve, going on from the checkpoint if there is one."""
         assert isinstance(progress, _Following)
@@ -105,15 +146,8 @@ class ChunkedATk(LinearATk):
         """Return the checkpoint of this fit, if one is asked for."""
         self._open_checkpoint = None
         if self.checkpoint is not None:
-            subject = {name: getattr(self, name) for name in self._local._get_param_names() if name not in _UNIMPORTANT}
             rows: Any = posed.problems[0].rows
-            counted = rows.counted
-            subject |= {"rows": counted.n_rows, "features": counted.n_features, "mass": counted.total}
-            subject |= {"squares": counted.mean_square, "classes": posed.targets.classes, "k used": posed.k}
-            subject = {
-                name: repr(value) if name in ("loss", "class_weight", "scoring") else value
-                for name, value in subject.items()
-            }
+            subject = subject_of(self._local_parameters(), rows.counted, k_used=posed.k)
             self._open_checkpoint = Checkpoint.at(self.checkpoint, subject)
         return self._open_checkpoint
 
@@ -127,20 +161,6 @@ class ChunkedATk(LinearATk):
             ]
             starts = [one or other for one, other in zip(found, starts, strict=True)]
         return starts
-
-    def to_local(self) -> LinearATk:
-        """Return the fitted model as the plain estimator, to predict in memory.
-
-        It has all that was fitted but ``sample_weights_``, which have an entry for every row.
-        """
-        local = self._local(**{name: getattr(self, name) for name in self._local._get_param_names()})
-        for name, value in vars(self).items():
-            if name.endswith("_") and not name.startswith("_") and name not in ("sample_weights_", "client_"):
-                setattr(local, name, value)
-        return local
-
-
-_UNIMPORTANT = ("tol", "max_iter", "warm_start", "verbose", "solver")
 
 
 class _Following(FitProgress):

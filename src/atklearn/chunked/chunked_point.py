@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import ref
 
 import numpy as np
 
-from atklearn.chunked.chunk import Chunk, Ids
 from atklearn.chunked.chunk_ranking import Ranked, rank
+from atklearn.chunked.chunked_part import ChunkedDensity, ChunkedPart, RowsInChunks
 from atklearn.chunked.questions import (
     Bound,
     Curving,
@@ -24,44 +23,26 @@ from atklearn.chunked.questions import (
     Sides,
     Standing,
     Top,
-    Values,
 )  # fmt: skip
 from atklearn.chunked.sums import Picked, Sums
-from atklearn.chunked.vectors import Feasible, Moved, Product, Scattered, Settled, Vector, history
+from atklearn.chunked.vectors import Feasible, Moved, Product, Scattered, Settled, Vector
 from atklearn.losses.aggregate import least_mass, rank_of
-from atklearn.losses.individual import Array
+from atklearn.losses.individual import Array, Kink
 from atklearn.problems import smoothing
-from atklearn.problems.compiled_rows import CompiledRows
 from atklearn.problems.packed import PackedSymmetric
 from atklearn.problems.rows import Curvature, Form, Proof, Reading
 
-if TYPE_CHECKING:
-    from atklearn.chunked.chunked_rows import ChunkedRows
+__all__ = ["ChunkedPoint", "ChunkedRay"]
 
-__all__ = ["ChunkedDensity", "ChunkedPart", "ChunkedPoint", "ChunkedRay"]
-
-# Losses that travel at a time, about, where the largest are looked for.
-_TOLD = 4096
 # What a proximal step most often does to the smoothing.
 _SHRINK = 0.2
 _ROUNDING = 1e-14  # of the bound: less slack than that leaves no proximal step to take
 
 
-class ChunkedDensity:
-    """Densities that lie with the chunks, or the weights that go with them; an array only where one is asked for."""
-
-    def __init__(self, rows: ChunkedRows, vector: Vector, k: float | None = None) -> None:
-        self.rows, self.vector, self.k = rows, vector, k
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        told = self.rows.fleet.ask(Values(self.rows.view, self.vector.token, self.k), self.vector)
-        return np.asarray(told.together()[1], dtype=dtype)
-
-
 class ChunkedPoint:
     """The rows at one z and one k."""
 
-    def __init__(self, rows: ChunkedRows, z: Array, k: float, density: Vector) -> None:
+    def __init__(self, rows: RowsInChunks, z: Array, k: float, density: Vector) -> None:
         self.rows, self.fleet, self.z, self.k = rows, rows.fleet, z, k
         self.centre = density
         self.density: Vector | None = density  # as given, until the losses are smoothed
@@ -223,7 +204,7 @@ class ChunkedPoint:
     ) -> Curvature:
         """Return the generalised Hessian of the smoothed loss."""
         share = None if most is None or most >= self.rows.n_rows else most / self.rows.n_rows
-        wanted = Curving(form, cautious, share, seed)
+        wanted = Curving(form, cautious and self.rows.kink is Kink.NONE, share, seed)
         if self.pulled is None or "curvature" not in self.pulled or not wanted.is_like(self.curving):
             self.curving = wanted
             self.pulled = self.ask(Pull((self.standing,), wanted))["pulled"][0]
@@ -293,14 +274,14 @@ class ChunkedPoint:
 
     def _rank(self, f: Vector, wanted: float, *, by_count: bool, without: Vector | None = None) -> Ranked:
         """Return the loss that completes an amount, counted from the top, without some rows."""
-        share, token = _TOLD / self.rows.n_rows, None if without is None else without.token
+        token = None if without is None else without.token
         more = (f,) if without is None else (f, without)
 
-        def ask(low: float, high: float) -> Sums:
+        def ask(low: float, high: float, share: float) -> Sums:
             told: Sums = self.ask(Losing(self.rows.view, f.token, low, high, share, by_count, token), *more)
             return told
 
-        return rank(ask, wanted)
+        return rank(ask, wanted, self.rows.n_rows)
 
     def largest(self, count: int, *, beside: Any = None, above: float = 0.0) -> ChunkedPart:
         """Return the rows with the largest losses."""
@@ -352,32 +333,3 @@ class ChunkedRay:
         """Move the point to where the ray was last looked at."""
         z = self.point.z + self.t * self.direction
         self.point.land(z, self.t, self.along, self.mu, self.reading, self.range)
-
-
-class ChunkedPart:
-    """Some of the rows, fetched into memory, that know where they were."""
-
-    def __init__(self, whole: ChunkedRows, columns: tuple[Any, ...]) -> None:
-        self.whole, self.columns = whole, columns
-
-    @property
-    def ids(self) -> Ids:
-        """The ids of the rows, ascending."""
-        ids: Ids = self.columns[0]
-        return ids
-
-    @cached_property
-    def rows(self) -> CompiledRows:
-        """These rows."""
-        return self.whole.in_memory(*self.columns[1:])
-
-    def restrict(self, density: Any) -> Array:
-        """Return the densities of these rows, made from them alone."""
-        vector = self.whole.vector_of(density, 1.0)
-        chunk = Chunk.of_rows(self.whole.view.sight, history([vector]), *self.columns)
-        return chunk.vector(vector.token)
-
-    def extend(self, density: Array) -> ChunkedDensity:
-        """Return densities of all rows."""
-        step = Scattered(self.whole.fleet.name(), self.whole.view, self.ids, np.asarray(density))
-        return ChunkedDensity(self.whole, Vector(step))

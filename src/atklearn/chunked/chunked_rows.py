@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from atklearn.chunked.chunk import row_ids
-from atklearn.chunked.chunked_point import ChunkedDensity, ChunkedPoint
+from atklearn.chunked.chunked_part import ChunkedDensity
+from atklearn.chunked.chunked_point import ChunkedPoint
 from atklearn.chunked.fleet import Fleet
 from atklearn.chunked.questions import Size
 from atklearn.chunked.sights import View

@@ -55,12 +55,13 @@ class Engine(Protocol):
     Attributes
     ----------
     n_chunks : int
-    is_lazy : bool
-        Whether the features are fetched for every question that reads them, and gone after it.
     """
 
     n_chunks: int
-    is_lazy: bool
+
+    @property
+    def is_lazy(self) -> bool:
+        """Whether the features are fetched for every question that reads them, and gone after it."""
 
     def ask(self, request: Request, chunks: Sequence[int], *, reading: bool) -> Reply:
         """Return the sum of what :func:`answer` says for these chunks; their data are needed if ``reading``."""

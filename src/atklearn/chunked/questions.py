@@ -270,7 +270,7 @@ class Losing(_OfView):
     f: int
     low: float
     high: float
-    share: float  # of the rows of a chunk, whose losses may be told
+    share: float  # of the losses inside, that may be told
     by_count: bool = False
     without: int | None = None  # densities; only rows where these are zero are meant
 
@@ -290,9 +290,10 @@ class Losing(_OfView):
         sums = Sums(
             above=above, inside=float(weights.sum()), range=Extremes.of(values), n_inside=[(chunk.index, values.size)]
         )
-        most = max(int(self.share * losses.size), self._FEWEST)
-        if values.size > most:  # every so many-th in order: what is left out lies between two that are told
-            order = np.argsort(values)[:: -(-values.size // most)]
+        most = max(int(self.share * values.size), self._FEWEST)
+        if values.size > most:  # every so many-th in order, each in the middle of those that it stands for
+            step = -(-values.size // most)
+            order = np.argsort(values)[step // 2 :: step]
             values, weights = values[order], np.full(order.size, sums["inside"] / order.size)
         return sums + Sums(partial=int(values.size < sums["n_inside"][0][1]), values=[values], weights=[weights])
 

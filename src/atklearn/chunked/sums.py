@@ -63,6 +63,8 @@ class Picked:
     def together(self) -> tuple[Any, ...]:
         """Return the columns of all pieces, each as one array, in the order of the ids."""
         ids, *columns = (stacked(list(parts)) for parts in zip(*self.pieces, strict=True))
+        if np.all(ids[1:] >= ids[:-1]):
+            return ids, *columns
         order = np.argsort(ids, kind="stable")
         return ids[order], *(column[order] for column in columns)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,7 +23,7 @@ from atklearn.problems.features import Features
 __all__ = ["ROOM", "Counted", "Survey", "Surveyed", "spread_places", "survey"]
 
 # Bytes that rows may take which are put together in memory: the sample to start from, a working set.
-ROOM = 1 << 27
+ROOM = 1 << 26
 _NONE = "all"  # the only label of a regression
 
 
@@ -128,6 +128,7 @@ class Surveyed:
     """The answers of all chunks."""
 
     told: Sums
+    sample: tuple[Any, ...]  # features, targets, weights of some rows, each as likely
     n_features: int
     has_labels: bool
 
@@ -136,6 +137,12 @@ class Surveyed:
         """The labels that have mass, sorted, as an array of their own kind."""
         names = sorted(self.told["labels"])
         return np.array(names, dtype=object if "O" in self.told["kinds"] else None)
+
+    def among(self, classes: npt.NDArray[Any]) -> Surveyed:
+        """Return the same with all of the classes, of which a part of the rows may have none."""
+        nothing = Sums(counts=Sums(), mass=0.0, squares=0.0, weights=Extremes(np.inf, -np.inf))
+        labels = Sums(dict.fromkeys(classes.tolist(), nothing)) + self.told["labels"]
+        return replace(self, told=Sums(self.told | {"labels": labels}))
 
     @property
     def masses(self) -> Array:
@@ -172,21 +179,29 @@ class Surveyed:
 
     def sampled(self, labels: Labels | None = None) -> tuple[Any, Array, Array]:
         """Return rows in which every one is as likely: features, targets or codes of classes, mass."""
-        sizes, pieces = self.told["sizes"], self.told["sample"].pieces
-        share = min(piece[0].size / sizes[int(piece[0][0])] for piece in pieces)
-        drawn = []
-        for piece in pieces:
-            expected = share * sizes[int(piece[0][0])]
-            rng = np.random.default_rng(int(piece[0][0]))
-            count = int(expected) + int(rng.random() < expected % 1.0)
-            places = spread_places(piece[0].size, count, int(piece[0][0]))
-            if places.size:
-                drawn.append(tuple(column[places] for column in piece))
-        _, X, y, weight = Picked(tuple(drawn or pieces[:1])).together()
+        X, y, weight = self.sample
         sight = Sight(-1, labels)
         mass = sight.mass(y, weight)
         kept = mass > 0.0
-        return X[kept], sight.numbers(y[kept]), mass[kept]
+        if not kept.all():
+            X, y, mass = X[kept], y[kept], mass[kept]
+        return X, sight.numbers(y), mass
+
+
+def _even(picked: Picked, sizes: dict[int, int]) -> tuple[Any, ...]:
+    """Return features, targets and weights of rows, each as likely, from samples of chunks of any size."""
+    share = min(piece[0].size / sizes[int(piece[0][0])] for piece in picked.pieces)
+    drawn = []
+    for piece in picked.pieces:
+        index, size = int(piece[0][0]), piece[0].size
+        expected = share * sizes[index]
+        count = int(expected) + int(np.random.default_rng(index).random() < expected % 1.0)
+        if count >= size:
+            drawn.append(piece)
+        elif count:
+            places = spread_places(size, count, index)
+            drawn.append(tuple(column[places] for column in piece))
+    return Picked(tuple(drawn or picked.pieces[:1])).together()[1:]
 
 
 def survey(fleet: Fleet, n_features: int, *, has_labels: bool, part: FoldPart | None = None) -> Surveyed:
@@ -195,4 +210,5 @@ def survey(fleet: Fleet, n_features: int, *, has_labels: bool, part: FoldPart | 
     told = fleet.ask(Survey(n_features, has_labels, n_sampled, part))
     if told is None or not any(label["mass"] > 0.0 for label in told["labels"].values()):
         raise ValueError("At least one row with positive weight is expected, got none; check X, y and sample_weight.")
-    return Surveyed(told, n_features, has_labels)
+    sample = _even(told.pop("sample"), told["sizes"])
+    return Surveyed(told, sample, n_features, has_labels)

@@ -8,22 +8,42 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from atklearn.chunked.sights import View
+from atklearn.chunked.sights import Sight, View
 from atklearn.losses.individual import Array
 from atklearn.problems import threads
-from atklearn.problems.expansion import Losses
+from atklearn.problems.compiled_rows import CompiledRows
+from atklearn.problems.expansion import Losses, Paying
 from atklearn.problems.passes import add_scaled, clip
 from atklearn.problems.smoothing import N_SUMS, settle_blocks
 
-if TYPE_CHECKING:
-    from atklearn.chunked.chunk import Chunk
-
 __all__ = ["Alike", "Blend", "Feasible", "Moved", "Product", "Scattered", "Settled", "Step", "Vector", "history"]
+
+
+class Maker(Protocol):
+    """A chunk, as far as vectors are made from it."""
+
+    def n_rows(self, sight: Sight) -> int:
+        """Return how many rows count."""
+
+    def ids(self, sight: Sight) -> npt.NDArray[np.int64]:
+        """Return a number for every row that counts, unique among all chunks, ascending."""
+
+    def rows(self, view: View) -> CompiledRows:
+        """Return the rows that count, with their features."""
+
+    def paid(self, view: View) -> Paying:
+        """Return what these rows pay, without reading their features."""
+
+    def held(self, token: int) -> Array | None:
+        """Return a vector if it is remembered."""
+
+    def vector(self, token: int) -> Array:
+        """Return a vector that is remembered or made."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +62,7 @@ class Step:
         """Vectors that save a pass over the features, if they are there."""
         return ()
 
-    def make(self, chunk: Chunk) -> Array:
+    def make(self, chunk: Maker) -> Array:
         """Return the vector of a chunk."""
         raise NotImplementedError
 
@@ -54,7 +74,7 @@ class Product(Step):
     view: View
     z: Array
 
-    def make(self, chunk: Chunk) -> Array:
+    def make(self, chunk: Maker) -> Array:
         """Read the features, unless all is zero."""
         if not self.z.any():
             return np.zeros(chunk.n_rows(self.view.sight))
@@ -78,7 +98,7 @@ class Moved(Step):
         """Where it comes from, and along what."""
         return (self.origin,) if self.along is None else (self.origin, self.along)
 
-    def make(self, chunk: Chunk) -> Array:
+    def make(self, chunk: Maker) -> Array:
         """Add up what is there, or read the features."""
         held = [vector for vector in map(chunk.held, self.shortcut) if vector is not None]
         if len(held) < len(self.shortcut):
@@ -94,7 +114,7 @@ class Alike(Step):
     view: View
     value: float
 
-    def make(self, chunk: Chunk) -> Array:
+    def make(self, chunk: Maker) -> Array:
         """Repeat it."""
         return np.full(chunk.n_rows(self.view.sight), self.value)
 
@@ -107,7 +127,7 @@ class Scattered(Step):
     ids: npt.NDArray[np.int64]
     values: Array
 
-    def make(self, chunk: Chunk) -> Array:
+    def make(self, chunk: Maker) -> Array:
         """Put down those of the chunk."""
         ids = chunk.ids(self.view.sight)
         if self.ids.size == 0 or ids.size == 0:
@@ -131,13 +151,13 @@ class Settled(Step):
         """Centre and predictions."""
         return self.centre, self.f
 
-    def make(self, chunk: Chunk) -> Array:
+    def make(self, chunk: Maker) -> Array:
         """Smooth the losses."""
         f, centre = chunk.vector(self.f), chunk.vector(self.centre)
         losses, paid = Losses(f.size), chunk.paid(self.view)
         paid.expand(f, 0.0, f, losses)
         settle(losses, centre, np.ones(f.size), self.mu, self.threshold, paid.kink.is_two_sided, f)
-        return losses.r
+        return losses.r.copy()  # not a view, which would keep all of the losses
 
 
 @dataclass(frozen=True)
@@ -156,7 +176,7 @@ class Feasible(Step):
         """Densities and predictions."""
         return self.density, self.f
 
-    def make(self, chunk: Chunk) -> Array:
+    def make(self, chunk: Maker) -> Array:
         """Scale either side."""
         f, r = chunk.vector(self.f), chunk.vector(self.density)
         losses = Losses(f.size)
@@ -178,7 +198,7 @@ class Blend(Step):
         """All densities that go in."""
         return tuple(token for _, token in self.terms)
 
-    def make(self, chunk: Chunk) -> Array:
+    def make(self, chunk: Maker) -> Array:
         """Add up, clip, scale."""
         (factor, token), *others = self.terms
         out = factor * chunk.vector(token)

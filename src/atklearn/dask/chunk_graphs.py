@@ -208,7 +208,7 @@ def summed(answers: Graph, name: str, *, to_travel: bool) -> Graph:
     graph, level = dict(answers), list(answers)
     while len(level) > _FAN_IN:
         groups = [level[i : i + _FAN_IN] for i in range(0, len(level), _FAN_IN)]
-        level = [f"{name}-{len(graph) + i}" for i in range(len(groups))]
+        level = [f"{name}-sum-{len(graph) + i}" for i in range(len(groups))]
         graph |= {key: (_add_up, group) for key, group in zip(level, groups, strict=True)}
     return graph | {name: (end, level)}
 

@@ -18,7 +18,7 @@ from atklearn.dask.dask_blocks import DaskBlocks
 from atklearn.losses.messages import shown
 from atklearn.problems.threads import thread_count
 
-__all__ = ["DaskEngine"]
+__all__ = ["DaskEngine", "default_client"]
 
 
 class DaskEngine:
@@ -49,7 +49,7 @@ class DaskEngine:
     >>> from atklearn.chunked.survey import survey
     >>> from atklearn.dask.dask_blocks import split_rows
     >>> engine = DaskEngine(split_rows(da.ones((10, 3), chunks=(4, 3)), da.arange(10, chunks=4)))
-    >>> survey(Fleet(engine), n_features=3, has_labels=False).counted().n_rows
+    >>> survey(Fleet(engine), 3, has_labels=False).counted().n_rows
     10
     """
 

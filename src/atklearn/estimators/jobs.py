@@ -21,21 +21,24 @@ _WORTH_PROCESSES = 20.0
 _QUICK = 1.0
 
 
-def map_jobs(function: Callable[[Item], Result], items: Sequence[Item], n_jobs: int | None) -> Iterator[Result]:
-    """Yield ``function(item)`` for all items, in their order.
+def map_jobs(
+    function: Callable[..., Result], items: Sequence[Item], n_jobs: int | None, shared: Sequence[Any] = ()
+) -> Iterator[Result]:
+    """Yield ``function(item, *shared)`` for all items, in their order.
 
     Joblib's own processes start only when items done here have shown that there is much to do; other backends, set by
-    ``joblib.parallel_config``, are there already or were asked for, and get all items.
+    ``joblib.parallel_config``, are there already or were asked for, and get all items. What is shared are arguments of
+    their own, so that a backend can send them to a place once.
     """
     done = 0
     if effective_n_jobs(n_jobs) == 1:
         done = len(items)
-        yield from map(function, items)
+        yield from (function(item, *shared) for item in items)
     elif _starts_processes():
         least = float("inf")
         while done < len(items):
             begin = time.perf_counter()
-            result = function(items[done])
+            result = function(items[done], *shared)
             seconds = time.perf_counter() - begin
             yield result
             done += 1
@@ -44,7 +47,7 @@ def map_jobs(function: Callable[[Item], Result], items: Sequence[Item], n_jobs: 
                 break
     if done < len(items):
         work: Any = Parallel(n_jobs=n_jobs, return_as="generator")
-        yield from work(delayed(function)(item) for item in items[done:])
+        yield from work(delayed(function)(item, *shared) for item in items[done:])
 
 
 def _starts_processes() -> bool:

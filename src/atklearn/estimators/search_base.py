@@ -25,7 +25,7 @@ from atklearn.losses.messages import shown
 from atklearn.problems.arrays import check_features, check_mass, check_training
 from atklearn.problems.posing import Posed, Posing, intercept_kind
 from atklearn.selection.choosing import choose_best, choose_within_error, default_Cs, default_folds, default_ks
-from atklearn.selection.folds import Fold, Split, cv_results
+from atklearn.selection.folds import FilledFold, Fold, Split, cv_results
 from atklearn.solvers.exact.collapse import collapse_share
 
 __all__ = ["LinearATkCV"]
@@ -74,39 +74,56 @@ class LinearATkCV(CallbackSupportMixin, BaseEstimator):
         -------
         self : estimator
         """
-        for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
-            delattr(self, name)
+        self._forget()
         classification = isinstance(self, ClassifierMixin)
         X, y = check_training(self, X, y, y_numeric=not classification, ensure_min_samples=2)
         progress = FitProgress(self, X, y, sample_weight)
         if sample_weight is not None:
             sample_weight = check_mass(sample_weight, y.size)
-        posing = Posing(
-            resolve_individual_loss(self.loss, "classification" if classification else "regression"),
-            intercept_kind(self.fit_intercept, self.penalize_intercept),
-            getattr(self, "class_weight", None),
-            type(self).__name__,
-        )
+        posing = self._posing()
         self._make_grids(posing.on(X, y, sample_weight))
         if classification:
             self.classes_ = np.unique(y)
         self.n_samples_ = int(y.size)
         splits = self._splits(X, y, groups)
-        scores = np.full((len(splits), self.ks_.size, self.Cs_.size), np.nan)
-        folds = [
-            Fold(posing, X, y, sample_weight, split, self.ks_, self.Cs_, max_iter=self.max_iter) for split in splits
-        ]
+        folds = [Fold(posing, None, None, None, split, self.ks_, self.Cs_, max_iter=self.max_iter) for split in splits]
+        test_to_train = float(np.mean([test.size / train.size for train, test in splits]))
+        self._search(folds, test_to_train, progress, shared=(X, y, sample_weight))
+        self._refit(X, y, sample_weight)
+        progress.finish()
+        return self
+
+    def _forget(self) -> None:
+        """Drop what an earlier fit has left."""
+        for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
+            delattr(self, name)
+
+    def _posing(self) -> Posing:
+        """Return how problems are stated."""
+        return Posing(
+            resolve_individual_loss(self.loss, "classification" if isinstance(self, ClassifierMixin) else "regression"),
+            intercept_kind(self.fit_intercept, self.penalize_intercept),
+            getattr(self, "class_weight", None),
+            type(self).__name__,
+        )
+
+    def _search(
+        self, folds: Sequence[FilledFold], test_to_train: float, progress: FitProgress, shared: tuple[Any, ...] = ()
+    ) -> None:
+        """Score the grid on all folds, and choose; ``shared`` are the data, if folds have none by themselves."""
+        scores = np.full((len(folds), self.ks_.size, self.Cs_.size), np.nan)
         try:
-            self._fill(scores, folds, progress)
+            self._fill(scores, folds, progress, shared)
         finally:  # an interrupt leaves the cells that were finished
             self.cv_results_ = cv_results(scores, self.ks_, self.Cs_)
-        self._choose(scores, splits)
+        self._choose(scores, test_to_train)
+
+    def _refit(self, X: Any, y: Any, sample_weight: Any) -> None:
+        """Fit the choice on all samples, if that is wanted."""
         if self.refit:
             self.best_estimator_ = self._template(k=self.k_share_, C=self.C_, tol=self.tol).fit(X, y, sample_weight)
             for name in ("coef_", "intercept_", "threshold_", "dual_gap_", "objective_", "n_iter_"):
                 setattr(self, name, getattr(self.best_estimator_, name))
-        progress.finish()
-        return self
 
     def _template(self, **options: Any) -> LinearATk:
         """Return the plain estimator with the parameters that both have, and the given ones."""
@@ -137,18 +154,20 @@ class LinearATkCV(CallbackSupportMixin, BaseEstimator):
         splitter = default_folds(y, classification=classification, random_state=self.random_state)
         return list(splitter.split(X, y))
 
-    def _fill(self, scores: Array, folds: list[Fold], progress: FitProgress) -> None:
+    def _fill(
+        self, scores: Array, folds: Sequence[FilledFold], progress: FitProgress, shared: tuple[Any, ...]
+    ) -> None:  # fmt: skip
         """Fill in the scores fold by fold, in this process cell by cell."""
         judge = make_judge(self._template(k=1.0), self.scoring, self.n_features_in_, getattr(self, "classes_", None))
         work = list(zip(folds, scores, strict=True))
-        for fold, filled in enumerate(map_jobs(partial(_fill_fold, judge), work, self.n_jobs)):
+        for fold, filled in enumerate(map_jobs(partial(_fill_fold, judge), work, self.n_jobs, shared=shared)):
             scores[fold] = filled
             if self.verbose:
                 print(f"fold {fold + 1} of {len(folds)}: {filled.size} fits, best score {filled.max():.4g}", flush=True)
             if progress.passed("fold"):
                 break
 
-    def _choose(self, scores: Array, splits: Sequence[Split]) -> None:
+    def _choose(self, scores: Array, test_to_train: float) -> None:
         """Set the choice from the folds that are complete."""
         complete = scores[np.isfinite(scores).all(axis=(1, 2))]
         if len(complete) == 0:
@@ -159,7 +178,7 @@ class LinearATkCV(CallbackSupportMixin, BaseEstimator):
         if self.rule == "best":
             i, j = choose_best(complete)
         else:
-            i, j = choose_within_error(complete, float(np.mean([test.size / train.size for train, test in splits])))
+            i, j = choose_within_error(complete, test_to_train)
         self.k_share_, self.C_ = float(self.ks_[i]), float(self.Cs_[j])
         self.k_ = self.k_share_ * self._total
         self.best_index_ = i * self.Cs_.size + j
@@ -173,7 +192,7 @@ class LinearATkCV(CallbackSupportMixin, BaseEstimator):
         return out
 
 
-def _fill_fold(judge: Judge, work: tuple[Fold, Array]) -> Array:
+def _fill_fold(judge: Judge, work: tuple[FilledFold, Array], *shared: Any) -> Array:
     """Write the scores of a fold where they belong, in this process, and return them for where another one is asked."""
     fold, out = work
-    return fold.fill(out, judge)
+    return (fold.given(*shared) if isinstance(fold, Fold) else fold).fill(out, judge)

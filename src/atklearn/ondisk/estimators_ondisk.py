@@ -5,34 +5,48 @@ from __future__ import annotations
 from concurrent.futures import Executor
 from numbers import Integral
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from sklearn.utils._param_validation import Interval
 
-from atklearn.chunked.chunked_base import ChunkedATk
+from atklearn.chunked.chunked_base import ChunkedATk, OnChunks
 from atklearn.chunked.chunked_posing import ChunkedData
+from atklearn.chunked.chunked_search import ChunkedATkCV
 from atklearn.chunked.weights import ChunkedWeights
-from atklearn.estimators import linear
-from atklearn.losses.individual import Array, IndividualLoss
+from atklearn.estimators import linear, search
+from atklearn.losses.individual import Array
 from atklearn.losses.messages import shown
 from atklearn.ondisk.executor_engine import ArrayChunks, ExecutorEngine
 
-__all__ = ["ATkClassifier", "ATkRegressor"]
+__all__ = ["ATkClassifier", "ATkClassifierCV", "ATkRegressor", "ATkRegressorCV"]
 
 # Bytes of a chunk: much for one pass, little beside what a machine has.
 _CHUNK = 1 << 26
 
 
-class OnDiskATk(ChunkedATk):
-    """What both estimators share: arrays that are cut into chunks of rows."""
+class OnDisk(OnChunks):
+    """What all four share: arrays that are cut into chunks of rows."""
 
-    _own_parameters: ClassVar[tuple[str, ...]] = ("checkpoint", "chunk_rows", "executor")
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **ChunkedATk._parameter_constraints,
+    _own_parameters: ClassVar[dict[str, Any]] = {"executor": None, "chunk_rows": None, "checkpoint": None}
+    _own_constraints: ClassVar[dict[str, list[Any]]] = {
+        **OnChunks._own_constraints,
         "chunk_rows": [Interval(Integral, 1, None, closed="left"), None],
         "executor": [Executor, None],
     }
+    executor: Executor | None
+    chunk_rows: int | None
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *loss: Any,
+            executor: Executor | None = None,
+            chunk_rows: int | None = None,
+            checkpoint: str | Path | None = None,
+            **local: Any,
+        ) -> None: ...
 
     def _open(self, X: Any, y: Any, sample_weight: Any) -> ChunkedData:
         chunks = array_chunks(X, y, sample_weight, self.chunk_rows)
@@ -68,15 +82,16 @@ def _weights(chunks: ArrayChunks, columns: list[ChunkedWeights]) -> Array:
     return out
 
 
-class ATkClassifier(OnDiskATk, linear.ATkClassifier):
+class ATkClassifier(OnDisk, ChunkedATk, linear.ATkClassifier):
     """Linear classifier with the average top-k loss on data larger than memory.
 
     The solver, the optimum and its certificate are those of :class:`atklearn.ATkClassifier`. X is read chunk by chunk,
-    twice for a Newton step; some four numbers per row stay in memory, and nothing but a sample of the rows.
+    twice for a Newton step; some four numbers per row stay in memory, and nothing else but a sample of the rows.
 
     Parameters
     ----------
-    loss : {"log_loss", "hinge", "squared_hinge"} or IndividualLoss, default="log_loss"
+    *loss, **local
+        All parameters of :class:`atklearn.ATkClassifier`.
     executor : concurrent.futures.Executor, default=None
         Works on chunks; if None, threads, as many as there are cores. Processes open memory-mapped files by
         themselves.
@@ -85,8 +100,6 @@ class ATkClassifier(OnDiskATk, linear.ATkClassifier):
     checkpoint : path-like, default=None
         A file to note in what was reached: a fit that was interrupted goes on from there if it is started again. It is
         removed when the fit ends.
-    **local
-        All parameters of :class:`atklearn.ATkClassifier`.
 
     Attributes
     ----------
@@ -109,40 +122,13 @@ class ATkClassifier(OnDiskATk, linear.ATkClassifier):
     """
 
     _local = linear.ATkClassifier
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **linear.ATkClassifier._parameter_constraints,
-        **OnDiskATk._parameter_constraints,
-    }
-
-    def __init__(
-        self,
-        loss: str | IndividualLoss = "log_loss",
-        *,
-        executor: Executor | None = None,
-        chunk_rows: int | None = None,
-        checkpoint: str | Path | None = None,
-        **local: Any,
-    ) -> None:
-        super().__init__(loss, **local)
-        self.executor = executor
-        self.chunk_rows = chunk_rows
-        self.checkpoint = checkpoint
 
 
-class ATkRegressor(OnDiskATk, linear.ATkRegressor):
+class ATkRegressor(OnDisk, ChunkedATk, linear.ATkRegressor):
     """Linear regressor with the average top-k loss on data larger than memory.
 
-    The solver, the optimum and its certificate are those of :class:`atklearn.ATkRegressor`; parameters and attributes
-    beyond these are those of :class:`atklearn.ondisk.ATkClassifier`.
-
-    Parameters
-    ----------
-    loss : {"squared_error", "absolute_error", "huber"} or IndividualLoss, default="squared_error"
-    executor : concurrent.futures.Executor, default=None
-    chunk_rows : int, default=None
-    checkpoint : path-like, default=None
-    **local
-        All parameters of :class:`atklearn.ATkRegressor`.
+    The solver, the optimum and its certificate are those of :class:`atklearn.ATkRegressor`; the parameters are its own
+    and those of :class:`atklearn.ondisk.ATkClassifier`.
 
     Examples
     --------
@@ -155,21 +141,46 @@ class ATkRegressor(OnDiskATk, linear.ATkRegressor):
     """
 
     _local = linear.ATkRegressor
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **linear.ATkRegressor._parameter_constraints,
-        **OnDiskATk._parameter_constraints,
-    }
 
-    def __init__(
-        self,
-        loss: str | IndividualLoss = "squared_error",
-        *,
-        executor: Executor | None = None,
-        chunk_rows: int | None = None,
-        checkpoint: str | Path | None = None,
-        **local: Any,
-    ) -> None:
-        super().__init__(loss, **local)
-        self.executor = executor
-        self.chunk_rows = chunk_rows
-        self.checkpoint = checkpoint
+
+class ATkClassifierCV(OnDisk, ChunkedATkCV, search.ATkClassifierCV):
+    """Linear classifier on data larger than memory that chooses k and C by cross-validation.
+
+    As :class:`atklearn.ATkClassifierCV`, with the further parameters of :class:`atklearn.ondisk.ATkClassifier`. ``cv``
+    is a number of folds, or None: 5, drawn row by row from the values themselves, 5 times below 1,500 samples, twice
+    below 100,000. Every fit of the grid takes some ten passes over the data; models are judged on the rows of the fold,
+    or on a sample of 64 MB of them.
+
+    Examples
+    --------
+    >>> from atklearn.ondisk import ATkClassifierCV
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((1000, 5))
+    >>> y = X[:, 0] + 0.1 * rng.standard_normal(1000) > 0.0
+    >>> model = ATkClassifierCV(ks=[0.3, 1.0], Cs=[1.0, 100.0], cv=2, chunk_rows=300).fit(X, y)
+    >>> bool(model.best_score_ > 0.9), model.to_local()
+    (True, ATkClassifierCV(Cs=[1.0, 100.0], cv=2, ks=[0.3, 1.0]))
+    """
+
+    _local = search.ATkClassifierCV
+    _plain = ATkClassifier
+
+
+class ATkRegressorCV(OnDisk, ChunkedATkCV, search.ATkRegressorCV):
+    """Linear regressor on data larger than memory that chooses k and C by cross-validation.
+
+    As :class:`atklearn.ATkRegressorCV`; see :class:`atklearn.ondisk.ATkClassifierCV` for what differs.
+
+    Examples
+    --------
+    >>> from atklearn.ondisk import ATkRegressorCV
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((1000, 5))
+    >>> y = X[:, 0] + 0.1 * rng.standard_normal(1000)
+    >>> model = ATkRegressorCV(ks=[0.3, 1.0], Cs=[1.0, 100.0], cv=2, chunk_rows=300).fit(X, y)
+    >>> bool(model.best_score_ > 0.9)
+    True
+    """
+
+    _local = search.ATkRegressorCV
+    _plain = ATkRegressor

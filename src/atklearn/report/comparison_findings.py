@@ -70,7 +70,6 @@ class Findings:
         self.other: Record | None = next(iter(kinds.get("other", [])), None)
         self.hard_rows, self.planes = kinds.get("hard_row", []), kinds.get("plane", [])
         self.points = kinds.get("point", [])
-        self.yardsticks = kinds.get("yardstick", [])
         self.words = FAMILY_WORDS[self.data["model"]]
         self.score: str = answer["score"]
         self.traced_names: list[str] = answer["traced"]

@@ -206,7 +206,7 @@ def _yardstick(found: Findings) -> list[Block]:
             for v in of_line
         ]
         rows.append([Cell(MEASURES[name].heading), *cells])
-    record = found.yardsticks[0]
+    record = found.outcome.yardsticks[0]
     alike = [MEASURES[name].title for name in verdicts if MEASURES[name].classes_alike]
     rule = (
         " For measures that count all classes alike, its labels allow for how frequent each class is." if alike else ""

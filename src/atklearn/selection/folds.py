@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ from atklearn.problems.posing import Coefficients, Posing
 from atklearn.problems.threads import steady_blas
 from atklearn.selection.paths import ATkPath, grid_cells, solve_path
 
-__all__ = ["GRID_TOL", "Fold", "Judging", "Split", "cv_results"]
+__all__ = ["GRID_TOL", "FilledFold", "Fold", "Judging", "Split", "cv_results"]
 
 # Takes models of the training part, then X, y and sample weights of the other; higher is better.
 Judging: TypeAlias = Callable[[Coefficients, Any, Any, Array | None], float]
@@ -23,6 +23,13 @@ Split: TypeAlias = tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]
 
 # Cells are compared, not published: their gap, relative to the objective, need not be finer than this.
 GRID_TOL = 1e-3
+
+
+class FilledFold(Protocol):
+    """A part of the data on which a grid is fitted, to be judged on another."""
+
+    def fill(self, out: Array, judge: Judging) -> Array:
+        """Write the score of every cell into ``out``, shape (n_ks, n_Cs), as soon as it is known; return it."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +58,10 @@ class Fold:
     Cs: Sequence[float] | Array
     tol: float = GRID_TOL
     max_iter: int = 1000
+
+    def given(self, X: Any, y: Any, sample_weight: Array | None) -> Fold:
+        """Return the same fold with data, which many folds have in common and travel once."""
+        return replace(self, X=X, y=y, sample_weight=sample_weight)
 
     def part(self, which: int) -> tuple[Any, Any, Array | None]:
         """Return X, y and sample weights of the rows to fit (0) or to judge on (1)."""

@@ -48,6 +48,7 @@ def run_comparison(
     path: Path,
     *,
     n_jobs: int = 1,
+    client: Any = None,
     fresh: bool = False,
     on_start: Callable[[Sequence[Task]], None] = lambda _: None,
     on_task: Callable[[Task], None] = lambda _: None,
@@ -66,6 +67,8 @@ def run_comparison(
         The results file; if its folder holds another run, the results go to a folder beside it.
     n_jobs : int, default=1
         Processes.
+    client : distributed.Client, default=None
+        Of a Dask cluster, whose workers run the tasks in the place of processes.
     fresh : bool, default=False
         Whether to start anew instead of going on.
     on_start, on_task : callable
@@ -86,8 +89,8 @@ def run_comparison(
         last = Task(f"answer: {question.score}, margin {question.margin:g}, {repeats} repeats", cost=0.5)
         yardstick = Yardstick(experiment)
         on_start([*experiment.tasks(), *yardstick.tasks(), last])
-        run_experiment(experiment, results, n_jobs=n_jobs, on_task=on_task)
-        run_experiment(yardstick, results, n_jobs=n_jobs, on_task=on_task)
+        run_experiment(experiment, results, n_jobs=n_jobs, client=client, on_task=on_task)
+        run_experiment(yardstick, results, n_jobs=n_jobs, client=client, on_task=on_task)
         outcome = Outcome.from_records(read_results(results.path), question, repeats)
         run_experiment(LastFit(data, outcome, settings.family, last), results, on_task=on_task)
     return Finished(results.path, results.moved, last.name, outcome.recommendation)

@@ -131,7 +131,8 @@ class Outcome:
         question: Question,
         yardsticks: Sequence[Record] = (),
     ) -> None:
-        self.question, self.data, self.yardsticks = question, data, yardsticks
+        self.question, self.data = question, data
+        self.yardsticks = sorted(yardsticks, key=lambda record: record["split"])  # tasks finish in any order
         self.all_rows = grids[None]
         self.splits = [grids[split] for split in sorted(split for split in grids if split is not None)]
         self.task: Task = data["task"]

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from atklearn.datasets import DATASETS, Dataset, DatasetUnavailable, load_dataset, load_toy
 from atklearn.losses.individual import Array
@@ -48,6 +49,7 @@ def run_reproduction(
     n_splits: int = 10,
     solver: str = "exact",
     n_jobs: int = 1,
+    client: Any = None,
     fresh: bool = False,
     on_start: Callable[[Sequence[Task]], None] = lambda _: None,
     on_task: Callable[[Task], None] = lambda _: None,
@@ -68,6 +70,8 @@ def run_reproduction(
     solver : {"exact", "sgd"}, default="exact"
     n_jobs : int, default=1
         Processes.
+    client : distributed.Client, default=None
+        Of a Dask cluster, whose workers run the tasks in the place of processes.
     fresh : bool, default=False
         Whether to start anew instead of going on.
     on_start, on_task : callable
@@ -99,7 +103,7 @@ def run_reproduction(
     }  # fmt: skip
     on_start(experiment.tasks())
     with ResultsFile(path, "reproduce", config, fresh=fresh) as results:
-        run_experiment(experiment, results, n_jobs=n_jobs, on_task=on_task)
+        run_experiment(experiment, results, n_jobs=n_jobs, client=client, on_task=on_task)
     return Reproduced(results.path, results.moved, skipped)
 
 

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import sys
-import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from multiprocessing import active_children, get_context
-from types import ModuleType
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
+from atklearn.problems.threads import steady_blas
+from atklearn.study.clusters import on_cluster
+from atklearn.study.processes import in_processes
 from atklearn.study.results import Record, ResultsFile
 
 __all__ = ["Experiment", "Task", "recorded_misses", "run_experiment"]
@@ -52,7 +49,7 @@ class Task:
 
 
 class Experiment(Protocol):
-    """What can be run: it is sent to every process once, then runs tasks by name."""
+    """What can be run: it is sent to every process or worker once, then runs tasks by name."""
 
     def tasks(self) -> Sequence[Task]:
         """Return all tasks, in the order in which to start them."""
@@ -61,11 +58,15 @@ class Experiment(Protocol):
         """Do one task and return what was found; the same whenever and wherever it is run."""
 
 
+Work: TypeAlias = Callable[[Task], list[Record]]
+
+
 def run_experiment(
     experiment: Experiment,
     results: ResultsFile,
     *,
     n_jobs: int = 1,
+    client: Any = None,
     on_task: Callable[[Task], None] = lambda _: None,
 ) -> None:
     """Run the tasks that the results file does not hold yet.
@@ -76,6 +77,8 @@ def run_experiment(
     results : ResultsFile
     n_jobs : int, default=1
         Processes; with 1 everything happens in this one.
+    client : distributed.Client, default=None
+        Of a Dask cluster, whose workers run the tasks in the place of processes.
     on_task : callable
         Told of every task once it is in the file, also of those that were there before.
     """
@@ -84,9 +87,10 @@ def run_experiment(
         if task.name in results.finished:
             on_task(task)
     open_tasks = [task for task in tasks if task.name not in results.finished]
-    for task, records in _run(experiment, open_tasks, n_jobs):
-        results.add(task.name, records)
-        on_task(task)
+    with closing(_run(experiment, open_tasks, n_jobs, client)) as found:  # what is not waited for is given up at once
+        for task, records in found:
+            results.add(task.name, records)
+            on_task(task)
 
 
 @contextmanager
@@ -97,112 +101,59 @@ def recorded_misses() -> Iterator[None]:
         yield
 
 
-def _run(experiment: Experiment, tasks: list[Task], n_jobs: int) -> Iterator[tuple[Task, list[Record]]]:
-    """Run tasks where they are done sooner: the cheapest here, to see how long they take, and many in processes."""
+def _run(experiment: Experiment, tasks: list[Task], n_jobs: int, client: Any) -> Generator[tuple[Task, list[Record]]]:
+    """Run tasks where they are done sooner: the cheapest here, to see how long they take, and many in processes.
+
+    A cluster is there already, and was asked for: it gets all.
+    """
+    work = partial(_run_task, experiment)
+    if client is not None:
+        yield from _run_elsewhere(on_cluster(work, client), tasks, room=len(tasks))
+        return
     if n_jobs == 1:
-        yield from _run_here(experiment, tasks)
+        yield from _run_here(work, tasks)
         return
     left = 0.0
     for task in sorted((task for task in tasks if task.cost > 0.0), key=lambda task: task.cost)[:_LOOKS]:
         begin = time.perf_counter()
-        ((_, records),) = _run_here(experiment, [task])
+        ((_, records),) = _run_here(work, [task])
         seconds = time.perf_counter() - begin
         yield task, records
         tasks = [other for other in tasks if other is not task]
         left = seconds / task.cost * sum(other.cost for other in tasks)
         if seconds > _QUICK:
             break
-    run = _run_here if left <= _WORTH_PROCESSES else partial(_run_in_processes, n_jobs=n_jobs)
-    yield from run(experiment, tasks)
+    if left <= _WORTH_PROCESSES:
+        yield from _run_here(work, tasks)
+    else:
+        yield from _run_elsewhere(in_processes(work, min(n_jobs, len(tasks))), tasks, room=n_jobs)
 
 
-def _run_here(experiment: Experiment, tasks: Sequence[Task]) -> Iterator[tuple[Task, list[Record]]]:
-    """Run tasks in this process, on one thread, as the others would: more threads may round otherwise."""
-    with threadpool_limits(1):
-        for task in tasks:
-            with recorded_misses():
-                records = experiment.run(task)
-            yield task, records
+def _run_here(work: Work, tasks: Sequence[Task]) -> Iterator[tuple[Task, list[Record]]]:
+    for task in tasks:
+        yield task, work(task)
 
 
-def _run_in_processes(
-    experiment: Experiment, tasks: Sequence[Task], n_jobs: int
+def _run_elsewhere(
+    place: AbstractContextManager[Callable[[Task], Future[list[Record]]]], tasks: Sequence[Task], room: int
 ) -> Iterator[tuple[Task, list[Record]]]:
-    """Run tasks in fresh processes; an interrupt or an error abandons what is not finished."""
-    others = active_children()
-    pool = ProcessPoolExecutor(
-        min(n_jobs, len(tasks)), get_context("spawn"), initializer=_begin, initargs=(experiment, os.getpid())
-    )
+    """Run tasks where others work, no more in advance than fill the room and one."""
     waiting = iter(tasks)
     running: dict[Future[list[Record]], Task] = {}
-    try:
+    with place as submit:
         while True:
-            for task in waiting:  # no more in advance than keeps every process busy
-                # a process that is about to start would answer an interrupt with its own traceback
-                with _interrupts_held(), _script_hidden():
-                    running[pool.submit(_run_task, task)] = task
-                if len(running) > n_jobs:
+            for task in waiting:
+                running[submit(task)] = task
+                if len(running) > room:
                     break
             if not running:
                 break
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 yield running.pop(future), future.result()
-    except BaseException:
-        # The processes do not listen to Ctrl-C, which the terminal sends to all: this one ends them.
-        for process in active_children():
-            if process not in others:
-                process.kill()
-        raise
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
 
 
-@contextmanager
-def _interrupts_held() -> Iterator[None]:
-    """Let Ctrl-C wait for the end of this, and be unheard by processes that start here."""
-    if not hasattr(signal, "pthread_sigmask"):  # Windows
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-@contextmanager
-def _script_hidden() -> Iterator[None]:
-    """Let processes that start here not run the user's script again: they need nothing of it."""
-    script = sys.modules["__main__"]
-    sys.modules["__main__"] = ModuleType("__main__")
-    try:
-        yield
-    finally:
-        sys.modules["__main__"] = script
-
-
-# What a worker process works on.
-_experiment: Experiment | None = None
-
-
-def _begin(experiment: Experiment, parent: int) -> None:
-    """Prepare a worker process."""
-    global _experiment
-    _experiment = experiment
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threadpool_limits(1)
-    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-
-
-def _end_with(parent: int) -> None:
-    """End this process when its parent was killed: the pool would wait for more work for ever."""
-    while os.getppid() == parent:
-        time.sleep(0.5)
-    os._exit(1)
-
-
-def _run_task(task: Task) -> list[Record]:
-    experiment: Any = _experiment
-    with recorded_misses():
-        records: list[Record] = experiment.run(task)
-    return records
+def _run_task(experiment: Experiment, task: Task) -> list[Record]:
+    """Run a task as it is run everywhere, on one thread: more of them may round otherwise."""
+    # OpenMP counts its threads per thread that asks for them, BLAS per process, where other tasks may run as well
+    with threadpool_limits(1, user_api="openmp"), steady_blas(), recorded_misses():
+        return experiment.run(task)

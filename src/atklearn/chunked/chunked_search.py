@@ -1,0 +1,171 @@
+"""Choosing k and C by cross-validation on chunks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from joblib import parallel_config
+from sklearn.base import ClassifierMixin, _fit_context
+from sklearn.utils import check_random_state
+
+from atklearn.chunked.checkpoint import Checkpoint, subject_of
+from atklearn.chunked.chunked_base import OnChunks
+from atklearn.chunked.chunked_posing import ChunkedData, pose
+from atklearn.chunked.fleet import Fleet
+from atklearn.chunked.sights import FoldPart, Labels
+from atklearn.chunked.survey import survey
+from atklearn.estimators.callbacks import FitProgress
+from atklearn.estimators.linear_base import LinearATk
+from atklearn.estimators.search_base import LinearATkCV
+from atklearn.losses.individual import Array
+from atklearn.losses.messages import shown
+from atklearn.problems.posing import Posing
+from atklearn.selection.folds import GRID_TOL, Judging
+from atklearn.selection.paths import grid_cells
+
+__all__ = ["ChunkedATkCV"]
+
+_FOLDS = 5
+# How often the default folds are drawn, for fewer samples than these; once for more, whose scores are sure enough.
+_REPEATS = ((1_500, 5), (100_000, 2))
+
+
+@dataclass(frozen=True)
+class ChunkedFold:
+    """A grid of fits on the chunks' rows outside a fold, to be judged on those inside; of many, on a sample of them.
+
+    Attributes
+    ----------
+    posing : Posing
+    fleet : Fleet
+    data : ChunkedData
+    classes : ndarray or None
+    part : FoldPart
+        The rows to fit.
+    number : int
+        Of the fold.
+    ks, Cs : ndarray
+    max_iter : int
+    is_weighted : bool
+    checkpoint : Checkpoint or None
+    """
+
+    posing: Posing
+    fleet: Fleet
+    data: ChunkedData
+    classes: npt.NDArray[Any] | None
+    part: FoldPart
+    number: int
+    ks: Array
+    Cs: Array
+    max_iter: int
+    is_weighted: bool
+    checkpoint: Checkpoint | None
+
+    def fill(self, out: Array, judge: Judging) -> Array:
+        """Write the score of every cell into ``out``, as soon as it is known; return it."""
+        name = f"fold {self.number}"
+        if self.checkpoint is not None and name in self.checkpoint.reached:
+            out[:] = self.checkpoint.reached[name]
+            return out
+        unseen = self._unseen()
+        surveyed = survey(self.fleet, self.data.n_features, has_labels=self.classes is not None, part=self.part)
+        if self.classes is not None:
+            surveyed = surveyed.among(self.classes)
+        names = 1 if self.classes is None else self.classes.size
+        posed = pose(
+            self.posing, self.fleet, self.data, surveyed, part=self.part, first_token=(1 + self.number) * names
+        )
+        for i, j, solutions in grid_cells(posed, self.ks, self.Cs, GRID_TOL, self.max_iter):
+            out[i, j] = judge(posed.coefficients(solutions), *unseen)
+        if self.checkpoint is not None:
+            self.checkpoint.keep(name, out.copy())
+        return out
+
+    def _unseen(self) -> tuple[Any, Any, Array | None]:
+        """Return X, y and sample weights to judge on."""
+        part = FoldPart(self.part.n_folds, self.part.fold, self.part.seed, is_held_out=True)
+        surveyed = survey(self.fleet, self.data.n_features, has_labels=self.classes is not None, part=part)
+        X, y, mass = surveyed.sampled(None if self.classes is None else Labels(self.classes))
+        labels = y if self.classes is None else self.classes[y.astype(np.intp)]
+        return X, labels, mass if self.is_weighted else None
+
+
+class ChunkedATkCV(OnChunks, LinearATkCV):
+    """Base of the cross-validated estimators on chunks; it goes before the one in memory in the list of bases."""
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
+        """Choose k and C, and fit them.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As the class says.
+        groups : None
+            Not for chunks: folds are drawn row by row.
+
+        Returns
+        -------
+        self : estimator
+        """
+        if groups is not None or not (self.cv is None or isinstance(self.cv, Integral)) or self.n_jobs not in (None, 1):
+            raise ValueError(
+                "On chunks, cv is expected to be a number of folds or None, n_jobs and groups None, got "
+                f"cv={shown(self.cv)}, n_jobs={shown(self.n_jobs)}, groups={shown(groups)}; folds are drawn row by "
+                "row, and the engine has all the workers."
+            )
+        self._forget()
+        data = self._open(X, y, sample_weight)
+        fleet = Fleet(data.engine)
+        try:
+            progress = FitProgress(self, None, None, None)
+            posing = self._posing()
+            surveyed = survey(fleet, data.n_features, has_labels=posing.is_classification)
+            self._name_features(data)
+            posed = pose(posing, fleet, data, surveyed)
+            self._make_grids(posed)
+            if isinstance(self, ClassifierMixin):
+                self.classes_ = surveyed.classes
+            counted = surveyed.counted()
+            self.n_samples_ = counted.n_rows
+            checkpoint = None
+            if self.checkpoint is not None:
+                grids = {"ks_used": self.ks_, "Cs_used": self.Cs_}
+                checkpoint = Checkpoint.at(self.checkpoint, subject_of(self._local_parameters(), counted, **grids))
+            folds = [
+                ChunkedFold(
+                    posing, fleet, data, getattr(self, "classes_", None), part, number, self.ks_, self.Cs_,
+                    self.max_iter, sample_weight is not None, checkpoint,
+                )
+                for number, part in enumerate(self._parts(counted.n_rows))
+            ]  # fmt: skip
+            with parallel_config(backend="sequential"):  # every fit has all the workers
+                self._search(folds, 1.0 / (folds[0].part.n_folds - 1), progress)
+        finally:
+            fleet.close()
+        self._refit(X, y, sample_weight)
+        if checkpoint is not None:
+            checkpoint.done()
+        progress.finish()
+        return self
+
+    def _parts(self, n_rows: int) -> list[FoldPart]:
+        """Return the training parts of all folds."""
+        n_folds = _FOLDS if self.cv is None else int(self.cv)
+        if not 2 <= n_folds <= n_rows:
+            raise ValueError(f"cv is expected to be between 2 and the number of samples, {n_rows}, got {n_folds}.")
+        repeats = 1
+        if self.cv is None:
+            repeats = next((times for below, times in _REPEATS if n_rows < below), 1)
+        seeds = check_random_state(self.random_state).randint(1, 2**31 - 1, size=repeats)
+        return [FoldPart(n_folds, fold, int(seed)) for seed in seeds for fold in range(n_folds)]
+
+    def _template(self, **options: Any) -> LinearATk:
+        """Return the plain estimator on chunks; its checkpoint is a file beside."""
+        path = None if self.checkpoint is None else f"{self.checkpoint}.fit"
+        return super()._template(checkpoint=path, **options)

@@ -1,0 +1,85 @@
+"""Predictions on Dask collections, computed when they are wanted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dask
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import numpy.typing as npt
+
+from atklearn.chunked.chunk import Block
+from atklearn.chunked.weights import ChunkedWeights
+from atklearn.dask.dask_blocks import DaskBlocks
+
+__all__ = ["lazy_prediction", "lazy_weights"]
+
+
+def lazy_prediction(local: Any, method: str, X: Any) -> da.Array:
+    """Return what a method of a fitted estimator says of every chunk.
+
+    Parameters
+    ----------
+    local : estimator
+        In memory; it travels to the chunks.
+    method : str
+    X : dask.array.Array or dask.dataframe.DataFrame
+
+    Returns
+    -------
+    dask.array.Array
+        Of a dataframe, with chunks of unknown size.
+    """
+    example = _example(local, method, X)
+    name = f"atk-{method}"
+    if isinstance(X, dd.DataFrame):
+        call = dask.delayed(_answer, pure=True, name=name)
+        shape = (np.nan, *example.shape[1:])
+        parts = [
+            da.from_delayed(call(part, local, method, example), shape=shape, dtype=example.dtype)
+            for part in X.to_delayed()
+        ]
+        return da.concatenate(parts)
+    if X.numblocks[1] > 1:
+        X = X.rechunk({1: -1})
+    options: dict[str, Any] = {"drop_axis": 1} if example.ndim == 1 else {"chunks": (X.chunks[0], example.shape[1:])}
+    return X.map_blocks(
+        _answer, local, method, example, dtype=example.dtype, name=None, token=name, meta=example, **options
+    )
+
+
+def _example(local: Any, method: str, X: Any) -> npt.NDArray[Any]:
+    """Return the answer for no rows, to tell its kind: that for a row of zeros, without the row."""
+    if isinstance(X, dd.DataFrame):
+        dtype = np.result_type(*X.dtypes) if len(X.columns) else np.dtype(np.float64)
+        row: Any = X._meta_nonempty.iloc[:1] * 0
+    else:
+        dtype = X.dtype
+        row = np.zeros((1, X.shape[1]), dtype=dtype)
+    answer: npt.NDArray[Any] = getattr(local, method)(row)
+    return answer[:0]
+
+
+def _answer(part: Any, local: Any, method: str, example: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return the answer for a chunk, which may have no rows."""
+    if part.shape[0] == 0:
+        return example
+    answer: npt.NDArray[Any] = getattr(local, method)(part)
+    return answer
+
+
+def lazy_weights(blocks: DaskBlocks, columns: list[ChunkedWeights]) -> da.Array:
+    """Return the weights of all samples, a column per problem, made from the data when they are wanted."""
+    make = dask.delayed(_weigh, pure=True, name="atk-weights")
+    parts = []
+    for index in range(len(blocks)):
+        y, weight = (None if each is None else each[index] for each in (blocks.y, blocks.weight))
+        made = make(columns, blocks.X[index], y, weight, index)
+        parts.append(da.from_delayed(made, shape=(np.nan, len(columns)), dtype=np.float64))
+    return da.concatenate(parts)
+
+
+def _weigh(columns: list[ChunkedWeights], X: Any, y: Any, weight: Any, index: int) -> npt.NDArray[Any]:
+    return np.column_stack([column.make(Block(X, y, weight), index) for column in columns])

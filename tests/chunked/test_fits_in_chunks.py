@@ -1,0 +1,161 @@
+"""Fits in chunks are the fits in memory: same coefficients, same certificate, however the rows are cut."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
+import numpy as np
+import pytest
+from chunk_cases import CUTS, N_PROBLEMS, assert_same_fit, cuts, draw_case
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+import atklearn as memory
+from atklearn import CollapseWarning
+from atklearn.chunked.chunked_posing import ChunkedData
+from atklearn.chunked.fleet import forget
+from atklearn.chunked.sights import FoldPart
+from atklearn.ondisk import ATkClassifier, ATkRegressor, ATkRegressorCV
+from atklearn.ondisk.estimators_ondisk import OnDisk
+from atklearn.ondisk.executor_engine import ArrayChunks, ExecutorEngine
+
+
+def fit_in_chunks(case, ends, **options):
+    """Fit with chunks that end at given rows."""
+
+    class Cut(ATkClassifier if case.is_classification else ATkRegressor):
+        def _open(self, X, y, sample_weight):
+            chunks = ArrayChunks(X, y, sample_weight, ends=ends)
+            whole = OnDisk._open(self, X, y, sample_weight)
+            return ChunkedData(ExecutorEngine(chunks), whole.n_features, None, whole.spread)
+
+    return Cut(**case.options | options).fit(case.X, case.y, case.weight)
+
+
+@pytest.mark.parametrize("seed", range(N_PROBLEMS))
+def test_coefficients_do_not_depend_on_how_rows_are_cut(seed):
+    how = CUTS[seed % len(CUTS)]
+    case, ends = cuts(draw_case(seed), how)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # both go as far as floats allow
+        warnings.simplefilter("ignore", CollapseWarning)
+        assert_same_fit(fit_in_chunks(case, ends), case.in_memory())
+
+
+def draw(n=3000, d=6, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d))
+    return X, X @ rng.standard_normal(d) + 0.3 * rng.standard_normal(n) ** 3
+
+
+def test_a_chunk_that_has_forgotten_everything_answers_as_before(monkeypatch):
+    """What happens when a worker dies: its chunks are read anew elsewhere, and know only what they are told."""
+    X, f = draw()
+    remembered = ATkClassifier(k=0.4, chunk_rows=500, tol=1e-10).fit(X, f > 0.0)
+    ask, asked = ExecutorEngine.ask, []
+
+    def forgetful(engine, request, chunks, **options):
+        asked.append(request.question.name)
+        if len(asked) % 5 == 0:
+            forget(request.fit)
+        return ask(engine, request, chunks, **options)
+
+    monkeypatch.setattr(ExecutorEngine, "ask", forgetful)
+    forgetting = ATkClassifier(k=0.4, chunk_rows=500, tol=1e-10).fit(X, f > 0.0)
+    assert forgetting.n_passes_ > remembered.n_passes_
+    assert_same_fit(forgetting, remembered, rtol=1e-8)
+
+
+@pytest.mark.parametrize("loss", ["log_loss", "hinge", "absolute_error"])
+def test_a_newton_step_reads_the_data_twice(loss):
+    X, f = draw()
+    cls, y = (ATkRegressor, f) if loss == "absolute_error" else (ATkClassifier, np.where(f > 0.0, "yes", "no"))
+    model = cls(loss, k=0.6, chunk_rows=1000).fit(X, y)
+    fixed = 6  # survey, first point, its gradient and curvature, fresh predictions for the proof, the weights
+    assert model.n_iter_ >= 5
+    assert model.n_passes_ <= 2 * model.n_iter_ + fixed
+
+
+def test_what_travels_does_not_grow_with_the_rows(monkeypatch):
+    sizes = {}
+
+    def weigh(engine, request, chunks, **options):
+        reply = ask(engine, request, chunks, **options)
+        if request.question.name != "survey":
+            size = len(pickle.dumps(request)) + len(pickle.dumps(reply))
+            sizes[n] = max(sizes.get(n, 0), size)
+        return reply
+
+    ask = ExecutorEngine.ask
+    monkeypatch.setattr(ExecutorEngine, "ask", weigh)
+    for n in (20_000, 200_000):
+        X, f = draw(n)
+        ATkClassifier(k=0.4, chunk_rows=n // 4, tol=1e-4).fit(X, f > 0.0)
+    assert sizes[200_000] < 1.2 * sizes[20_000]
+
+
+def test_k_is_chosen_as_in_memory():
+    X, f = draw(12_000)
+    options = {"scoring": "worst_class_error"}
+    weight = np.random.default_rng(1).integers(1, 3, f.size).astype(float)
+    model = ATkClassifier(chunk_rows=5000, **options).fit(X, f > 1.0, weight)
+    assert model.k_share_ == pytest.approx(memory.ATkClassifier(**options).fit(X, f > 1.0, weight).k_share_, rel=1e-9)
+
+
+def test_weights_of_samples_are_those_in_memory():
+    X, f = draw(500)
+    weight = np.random.default_rng(1).integers(0, 3, f.size).astype(float)
+    options = {"k": 0.3, "tol": 1e-12}
+    model = ATkRegressor(chunk_rows=111, **options).fit(X, f, weight)
+    np.testing.assert_allclose(
+        model.sample_weights_, memory.ATkRegressor(**options).fit(X, f, weight).sample_weights_, atol=1e-6
+    )
+
+
+def test_processes_map_files_by_themselves(tmp_path):
+    X, f = draw(2000)
+    files = []
+    for name, array in (("X", X), ("f", f)):
+        np.save(tmp_path / f"{name}.npy", array)
+        files.append(np.load(tmp_path / f"{name}.npy", mmap_mode="r"))
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as executor:
+        model = ATkRegressor(k=0.3, chunk_rows=300, executor=executor, tol=1e-9).fit(files[0][500:], files[1][500:])
+    assert_same_fit(model, memory.ATkRegressor(k=0.3, tol=1e-9).fit(X[500:], f[500:]))
+
+
+def test_the_estimator_in_memory_comes_out_and_predicts():
+    X, f = draw(600)
+    y = np.where(f > 1.0, "high", np.where(f > -1.0, "middle", "low"))
+    model = clone(ATkClassifier(k=0.8, chunk_rows=100)).fit(X, y)
+    local = model.to_local()
+    assert type(local) is memory.ATkClassifier
+    assert local.get_params() == {
+        name: value for name, value in model.get_params().items() if name in local.get_params()
+    }
+    np.testing.assert_array_equal(local.predict(X), model.predict(X))
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict_proba(X), local.predict_proba(X))
+    assert model.score(X, y) > 0.6
+
+
+@pytest.mark.parametrize("is_weighted", [False, True])
+def test_grids_are_scored_as_in_memory_on_the_same_folds(is_weighted):
+    X, f = draw(400)
+    weight = np.random.default_rng(1).uniform(0.5, 2.0, f.size) if is_weighted else None
+    grid = {"ks": [0.3, 1.0], "Cs": [1.0, 100.0]}
+    model = ATkRegressorCV(cv=3, chunk_rows=90, **grid).fit(X, f, weight)
+    seed = int(np.random.RandomState(0).randint(1, 2**31 - 1, size=1)[0])
+    splits = []
+    for fold in range(3):
+        inside = FoldPart(3, fold, seed, is_held_out=True).of(X)
+        splits.append((np.flatnonzero(~inside), np.flatnonzero(inside)))
+    assert min(test.size for _, test in splits) > 80
+    expected = memory.ATkRegressorCV(cv=splits, **grid).fit(X, f, weight)
+    for fold in range(3):
+        name = f"split{fold}_test_score"
+        np.testing.assert_allclose(model.cv_results_[name], expected.cv_results_[name], atol=2e-3)
+    assert model.best_params_ == expected.best_params_
+    assert_same_fit(model, model.best_estimator_)
+    assert type(model.to_local().best_estimator_) is memory.ATkRegressor

@@ -1,0 +1,189 @@
+"""The estimators on Dask: those in memory, on collections; predictions that wait; fits that survive."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import warnings
+
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from chunk_cases import CUTS, N_PROBLEMS, assert_same_fit, cuts, draw_case
+from dask import delayed
+from distributed import Client, LocalCluster
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+import atklearn as memory
+from atklearn import CollapseWarning
+from atklearn.dask import ATkClassifier, ATkClassifierCV, ATkRegressor, ClusterLostError
+from atklearn.dask.cluster import Cluster
+from atklearn.dask.dask_engine import DaskEngine
+
+CLASSES = {True: ATkClassifier, False: ATkRegressor}
+
+
+def cut_array(X, ends):
+    """Return a Dask array with blocks that end at given rows; of a sparse matrix, sparse blocks."""
+    parts = [X[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
+    meta = sp.csr_array((0, 0)) if sp.issparse(X) else np.empty((0,) * X.ndim, X.dtype)
+    blocks = [da.from_delayed(delayed(part), part.shape, meta=meta) for part in parts]
+    return da.concatenate(blocks)
+
+
+def as_tables(X, y, weight, ends):
+    """Return a dataframe, whose partitions tell no size, and two of its columns."""
+    names = [f"x{j}" for j in range(X.shape[1])]
+    frame = pd.DataFrame(X.toarray() if sp.issparse(X) else X, columns=names)
+    frame["y"], frame["weight"] = y, 1.0 if weight is None else weight
+    parts = [frame.iloc[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
+    table = dd.from_delayed([delayed(part) for part in parts], meta=frame.iloc[:0])
+    return table[names], table["y"], None if weight is None else table["weight"]
+
+
+def quietly(fit):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # both go as far as floats allow
+        warnings.simplefilter("ignore", CollapseWarning)
+        return fit()
+
+
+@pytest.mark.parametrize("seed", range(N_PROBLEMS))
+def test_coefficients_are_those_in_memory_however_rows_are_cut(seed):
+    case = draw_case(seed)
+    expected = quietly(case.in_memory)
+    for how in (CUTS[seed % len(CUTS)], "a table"):
+        cut, ends = cuts(case, "single rows" if how == "a table" else how)
+        if how == "a table":
+            X, y, weight = as_tables(cut.X, cut.y, cut.weight, ends)
+        else:
+            X, y, weight = (None if each is None else cut_array(each, ends) for each in (cut.X, cut.y, cut.weight))
+        model = quietly(lambda X=X, y=y, w=weight: CLASSES[case.is_classification](**case.options).fit(X, y, w))
+        assert_same_fit(model, expected)
+        if how == "a table":
+            assert model.feature_names_in_.tolist() == list(X.columns)
+
+
+def draw(n=2000, d=5, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d))
+    return X, X @ rng.standard_normal(d) + 0.3 * rng.standard_normal(n) ** 3
+
+
+def test_predictions_are_lazy_and_those_in_memory():
+    X, f = draw()
+    y = np.where(f > 1.0, "high", np.where(f > -1.0, "middle", "low"))
+    ends = [0, 300, 300, 1500, 2000]
+    array, (table, labels, _) = cut_array(X, ends), as_tables(X, y, None, ends)
+    for collection, targets in ((array, y), (table, labels)):
+        model = ATkClassifier(k=0.9).fit(collection, targets)
+        local, known = model.to_local(), collection.compute()
+        for method in ("predict", "decision_function", "predict_proba", "predict_log_proba"):
+            found, expected = getattr(model, method)(collection), getattr(local, method)(known)
+            assert isinstance(found, da.Array)
+            assert found.dtype == expected.dtype
+            np.testing.assert_array_equal(found.compute(), expected)
+            np.testing.assert_array_equal(getattr(model, method)(known), expected)
+        assert model.score(known, y) == local.score(known, y)
+    assert not hasattr(ATkClassifier("hinge"), "predict_proba")
+
+
+def test_weights_of_samples_are_lazy_and_those_in_memory():
+    X, f = draw(500)
+    weight = np.random.default_rng(1).integers(0, 3, f.size).astype(float)
+    ends = [0, 200, 200, 500]
+    model = ATkRegressor(k=0.3, tol=1e-12).fit(cut_array(X, ends), f, weight)
+    expected = memory.ATkRegressor(k=0.3, tol=1e-12).fit(X, f, weight).sample_weights_
+    assert isinstance(model.sample_weights_, da.Array)
+    np.testing.assert_allclose(model.sample_weights_.compute(), expected, atol=1e-6)
+
+
+def test_estimators_clone_and_travel_without_their_client(client):
+    X, f = draw(300)
+    model = clone(ATkRegressor(k=0.5, client=client)).fit(cut_array(X, [100, 300]), f)
+    assert model.client_ is client
+    copy = pickle.loads(pickle.dumps(model))
+    assert copy.client is None
+    np.testing.assert_array_equal(copy.predict(X), model.predict(X))
+    with pytest.raises(AttributeError, match="fits run in this process"):
+        _ = ATkRegressor().client_
+
+
+def test_k_and_C_are_chosen_on_a_cluster(client):
+    X, f = draw(600)
+    grid = {"ks": [0.3, 1.0], "Cs": [1.0, 100.0], "cv": 2, "scoring": "balanced_error"}
+    model = ATkClassifierCV(client=client, **grid).fit(cut_array(X, [200, 600]), f > 0.0)
+    here = ATkClassifierCV(**grid).fit(cut_array(X, [350, 600]), f > 0.0)
+    np.testing.assert_allclose(model.cv_results_["mean_test_score"], here.cv_results_["mean_test_score"], atol=5e-3)
+    assert_same_fit(model.best_estimator_, here.best_estimator_, rtol=1e-2)
+    assert isinstance(model.predict_proba(cut_array(X, [200, 600])), da.Array)
+
+
+# What may happen to a cluster
+
+
+@pytest.fixture(scope="module")
+def fragile():
+    """A cluster for a module that kills its workers, which come back."""
+    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": "CRITICAL"}
+    with LocalCluster(**options) as cluster, Client(cluster, set_as_default=False) as client:
+        yield client
+
+
+def before_question(monkeypatch, number, action):
+    """Let something happen before the question of a number, counted from 1."""
+    ask, asked = DaskEngine.ask, []
+
+    def meddle(engine, request, chunks, **options):
+        asked.append(request.question.name)
+        if len(asked) == number:
+            action()
+        return ask(engine, request, chunks, **options)
+
+    monkeypatch.setattr(DaskEngine, "ask", meddle)
+    return asked
+
+
+def kill_one(client):
+    pids = client.run(os.getpid)
+    os.kill(pids[sorted(pids)[0]], signal.SIGKILL)
+
+
+@pytest.mark.parametrize("moment", range(5))
+@pytest.mark.parametrize("persist", [True, False])
+def test_a_fit_survives_the_death_of_a_worker(fragile, monkeypatch, persist, moment):
+    X, f = draw(4000)
+    options = {"k": 0.6, "tol": 1e-10}
+    expected = memory.ATkClassifier(**options).fit(X, f > 0.0)
+    number = int(np.random.default_rng(moment).integers(2, 40))
+    fragile.wait_for_workers(2, timeout=60)
+    asked = before_question(monkeypatch, number, lambda: kill_one(fragile))
+    blocks = da.from_array(X, chunks=(500, 5))
+    model = ATkClassifier(client=fragile, persist=persist, **options).fit(blocks, da.from_array(f > 0.0, chunks=500))
+    assert len(asked) > number
+    assert_same_fit(model, expected)
+
+
+def test_a_lost_cluster_is_told_and_the_fit_resumed(monkeypatch, tmp_path):
+    X, f = draw(4000)
+    path = tmp_path / "fit.checkpoint"
+    options = {"k": 0.6, "tol": 1e-10, "checkpoint": path}
+    blocks, y = da.from_array(X, chunks=(500, 5)), da.from_array(f > 0.0, chunks=500)
+    whole = ATkClassifier(**options).fit(blocks, y)
+    assert not path.exists()
+    monkeypatch.setattr(Cluster, "PATIENCE", 2.0)
+    with monkeypatch.context() as patched:
+        cluster = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs="CRITICAL")
+        with cluster, Client(cluster, set_as_default=False) as client:
+            before_question(patched, 45, lambda: cluster.scale(0))
+            with pytest.raises(ClusterLostError, match=r"no workers.*goes on from there"):
+                ATkClassifier(client=client, **options).fit(blocks, y)
+    resumed = ATkClassifier(**options).fit(blocks, y)
+    assert resumed.n_iter_ < whole.n_iter_
+    assert_same_fit(resumed, whole)
+    assert not path.exists()
