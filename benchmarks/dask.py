@@ -2,7 +2,7 @@
 
 Usage: ./run bench dask                              all of it
        ./run bench dask disk [GIGABYTES]             passes, bytes and memory of a fit on files, 8 GB unless told
-       ./run bench dask cluster [ROWS] [COUNT ...]   over the fit in memory; bytes per step; workers over the first count
+       ./run bench dask cluster [ROWS] [COUNT ...]   over the fit in memory; bytes per step; speed-up
        ./run bench dask dask_ml [ROWS]               beside dask-ml's LogisticRegression at k = n
 
 Memory is that of the process without pages of files. Times are of one run each, the second of two where a first one

@@ -44,12 +44,14 @@ class Memory:
     def __init__(self) -> None:
         self.vectors: dict[int, Array] = {}
         self.targets: dict[int, tuple[Array, Array | float]] = {}
+        self.kept: dict[int, npt.NDArray[np.bool_] | None] = {}  # which rows count; None if all do
         self.is_empty = False
 
     def keep(self, tokens: frozenset[int]) -> None:
         """Forget all but what is named."""
         self.vectors = {token: vector for token, vector in self.vectors.items() if token in tokens}
         self.targets = {token: targets for token, targets in self.targets.items() if token in tokens}
+        self.kept = {token: kept for token, kept in self.kept.items() if token in tokens}
 
 
 class Chunk:
@@ -110,16 +112,20 @@ class Chunk:
     def features(self, sight: Sight) -> Any:
         """Return the features of the rows that count, as array or CSR."""
         if sight.token not in self._features:
-            self._look(sight)
+            if sight.token not in self.memory.kept:
+                self._look(sight)
+            X, kept = self._read(), self.memory.kept[sight.token]
+            self._features[sight.token] = X if kept is None else X[kept]
         return self._features[sight.token]
 
     def _look(self, sight: Sight) -> None:
-        """Look at the data, and keep what counts of them: targets for long, features for this question."""
-        X, (labels, mass), kept = self._read(), self._labelled(sight), self.kept(sight)
-        if not kept.all():
-            X, labels, mass = X[kept], labels[kept], mass[kept]
+        """Look at the data, and remember which rows count, and their targets."""
+        (labels, mass), kept = self._labelled(sight), self.kept(sight)
+        is_whole = bool(kept.all())
+        if not is_whole:
+            labels, mass = labels[kept], mass[kept]
         is_even = mass.size > 0 and mass.min() == mass.max()
-        self._features[sight.token] = X
+        self.memory.kept[sight.token] = None if is_whole else kept
         self.memory.targets[sight.token] = sight.numbers(labels), float(mass[0]) if is_even else mass
 
     def _labelled(self, sight: Sight) -> tuple[npt.NDArray[Any], Array]:

@@ -169,21 +169,20 @@ class ChunkedPoint:
         self.take(mu, reading)
 
     def gradient(self) -> Array:
-        """Return ``X^T (u r s')``; where features are fetched for it, with all that is likely to be asked of them next.
+        """Return ``X^T (u r s')``, and have the curvature from the same pass, as a step is likely to ask for it next.
 
-        That is the curvature here, and both of them where the proximal step leads to that may follow.
+        Where features are fetched for it, the same goes for where the proximal step leads to that may follow.
         """
         self.fleet.latest = ref(self)
-        if self.pulled is None and self.fleet.engine.is_lazy:
+        if self.pulled is None:
             has_slack = self.reading is not None and self.reading.slack > _ROUNDING * self.reading.bound
-            self.ahead = self._after_recentring() if has_slack else None
+            self.ahead = self._after_recentring() if has_slack and self.fleet.engine.is_lazy else None
             standings = (self.standing,) if self.ahead is None else (self.standing, self.ahead.standing)
             told = self.ask(Pull(standings, self.curving), *(() if self.ahead is None else (self.ahead.centre,)))
             self.pulled, *others = told["pulled"]
             if self.ahead is not None:
                 self.ahead.pulled = others[0]
-        up, down = self._pulls()
-        return up + down
+        return np.asarray(self.pulled["up"] + self.pulled["down"])
 
     def _after_recentring(self) -> ChunkedPoint:
         """Return the point after the proximal step that may follow."""
@@ -193,12 +192,6 @@ class ChunkedPoint:
         ahead.smooth(_SHRINK * self.mu)
         return ahead
 
-    def _pulls(self) -> tuple[Array, Array]:
-        """Return the gradient in its two parts."""
-        if self.pulled is None:
-            self.pulled = self.ask(Pull((self.standing,)))["pulled"][0]
-        return self.pulled["up"], self.pulled["down"]
-
     def curvature(
         self, mu: float, *, form: Form, cautious: bool = False, most: int | None = None, seed: int = 0
     ) -> Curvature:
@@ -207,7 +200,8 @@ class ChunkedPoint:
         wanted = Curving(form, cautious and self.rows.kink is Kink.NONE, share, seed)
         if self.pulled is None or "curvature" not in self.pulled or not wanted.is_like(self.curving):
             self.curving = wanted
-            self.pulled = self.ask(Pull((self.standing,), wanted))["pulled"][0]
+            others = self.ask(Pull((self.standing,), wanted, gradient=self.pulled is None))["pulled"][0]
+            self.pulled = Sums((self.pulled or {}) | others)
         told, curving = self.pulled.pop("curvature"), self.curving
         assert curving is not None
         rank_one = None
@@ -245,7 +239,7 @@ class ChunkedPoint:
             down = min(pull / push, 1.0) if push > 0.0 else 1.0
             mass += (up - 1.0) * mass_up + (down - 1.0) * mass_down
         scale = 1.0 / max(mass, 1.0)
-        pull_up, pull_down = self._pulls()
+        pulled = self.pulled or self.ask(Pull((self.standing,)))["pulled"][0]
         standing, before = self.standing, self.settled()
         step = Feasible(self.fleet.name(), self.rows.view, before.token, self.f.token, up, down, scale)
         density = Vector(step, (before, self.f))
@@ -261,7 +255,7 @@ class ChunkedPoint:
             value=float(threshold + above),
             threshold=threshold,
             slack=float(slack),
-            gradient=np.asarray(scale * (up * pull_up + down * pull_down)),
+            gradient=np.asarray(scale * (up * pulled["up"] + down * pulled["down"])),
             density=ChunkedDensity(self.rows, density),
         )
 

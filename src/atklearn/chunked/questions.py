@@ -181,6 +181,7 @@ class Pull:
     reads: ClassVar[bool] = True
     at: tuple[Standing, ...]
     curving: Curving | None = None
+    gradient: bool = True
 
     @property
     def sight(self) -> Sight:
@@ -191,10 +192,12 @@ class Pull:
         """Return a sum for every standing."""
         rows = chunk.rows(self.at[0].view)
         stand = [at.losses(chunk) for at in self.at]
-        ups = [np.maximum(losses.a, 0.0) for _, losses, _ in stand]
-        downs = [losses.a - up for (_, losses, _), up in zip(stand, ups, strict=True)]
-        pulls = rows.features.pull_back_all(np.array([*ups, *downs]))
-        pulled = [Sums(up=up, down=down) for up, down in zip(pulls, pulls[len(ups) :], strict=False)]
+        pulled = [Sums() for _ in stand]
+        if self.gradient:
+            ups = [np.maximum(losses.a, 0.0) for _, losses, _ in stand]
+            downs = [losses.a - up for (_, losses, _), up in zip(stand, ups, strict=True)]
+            pulls = rows.features.pull_back_all(np.array([*ups, *downs]))
+            pulled = [Sums(up=up, down=down) for up, down in zip(pulls, pulls[len(ups) :], strict=False)]
         if self.curving is not None:
             for sums, at, (u, losses, paid) in zip(pulled, self.at, stand, strict=True):
                 sums["curvature"] = self.curving.of(rows.features, u, losses, paid, at.mu)
