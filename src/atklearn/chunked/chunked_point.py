@@ -22,6 +22,7 @@ from atklearn.chunked.questions import (
     Settle,
     Sides,
     Standing,
+    Tangent,
     Top,
 )  # fmt: skip
 from atklearn.chunked.sums import Picked, Sums
@@ -53,13 +54,14 @@ class ChunkedPoint:
         self.curving: Curving | None = None  # what was last asked for
         self.pulled: Sums | None = None  # what the last gradient read, as long as it holds
         self.fresh: Vector | None = None  # predictions that a proof computes anew
+        self.proved: Vector | None = None  # and its densities
         self.ahead: ChunkedPoint | None = None  # what will be asked next, if all goes well
         self.fleet.holders.add(self)
         self.refresh()
 
     def needed(self) -> list[Vector]:
         """Return the vectors that should stay with the chunks."""
-        vectors = self.f, self.centre, self.density, self.direction, self.fresh
+        vectors = self.f, self.centre, self.density, self.direction, self.fresh, self.proved
         return [each for each in vectors if each is not None]
 
     @property
@@ -182,7 +184,7 @@ class ChunkedPoint:
             self.pulled, *others = told["pulled"]
             if self.ahead is not None:
                 self.ahead.pulled = others[0]
-        return np.asarray(self.pulled["up"] + self.pulled["down"])
+        return np.asarray(self.pulled["gradient"])
 
     def _after_recentring(self) -> ChunkedPoint:
         """Return the point after the proximal step that may follow."""
@@ -239,23 +241,23 @@ class ChunkedPoint:
             down = min(pull / push, 1.0) if push > 0.0 else 1.0
             mass += (up - 1.0) * mass_up + (down - 1.0) * mass_down
         scale = 1.0 / max(mass, 1.0)
-        pulled = self.pulled or self.ask(Pull((self.standing,)))["pulled"][0]
         standing, before = self.standing, self.settled()
         step = Feasible(self.fleet.name(), self.rows.view, before.token, self.f.token, up, down, scale)
         density = Vector(step, (before, self.f))
         fresh = self.f if self.is_fresh else Vector(Product(self.fleet.name(), self.rows.view, self.z))
-        self.fresh = fresh
+        self.fresh, self.proved = fresh, density
+        gradient: Array = self.ask(Tangent(standing, fresh.token, density.token), fresh, before, density)["gradient"]
         threshold = self._ranked(fresh)
         above, slack, size, moved = self.ask(
             Bound(standing, fresh.token, density.token, threshold), fresh, before, density
         )["sums"]
-        self.fresh = None
+        self.fresh = self.proved = None
         slack += threshold * max(1.0 - size, 0.0) + moved
         return Proof(
             value=float(threshold + above),
             threshold=threshold,
             slack=float(slack),
-            gradient=np.asarray(scale * (up * pulled["up"] + down * pulled["down"])),
+            gradient=gradient,
             density=ChunkedDensity(self.rows, density),
         )
 

@@ -24,7 +24,7 @@ from atklearn.problems.rows import Form
 
 __all__ = [
     "Bound", "Curving", "Fetch", "GramProduct", "Losing", "Pull", "Question", "Settle", "Sides", "Size",
-    "Standing", "Top", "Values",
+    "Standing", "Tangent", "Top", "Values",
 ]  # fmt: skip
 
 
@@ -175,7 +175,7 @@ class Curving:
 
 @dataclass(frozen=True)
 class Pull:
-    """Gradients, of those that pull up and of those that pull down, from one pass; with curvatures if wanted."""
+    """Gradients from one pass, with curvatures if wanted."""
 
     name: ClassVar[str] = "gradient"
     reads: ClassVar[bool] = True
@@ -194,10 +194,8 @@ class Pull:
         stand = [at.losses(chunk) for at in self.at]
         pulled = [Sums() for _ in stand]
         if self.gradient:
-            ups = [np.maximum(losses.a, 0.0) for _, losses, _ in stand]
-            downs = [losses.a - up for (_, losses, _), up in zip(stand, ups, strict=True)]
-            pulls = rows.features.pull_back_all(np.array([*ups, *downs]))
-            pulled = [Sums(up=up, down=down) for up, down in zip(pulls, pulls[len(ups) :], strict=False)]
+            gradients = rows.features.pull_back_all(np.array([losses.a for _, losses, _ in stand]))
+            pulled = [Sums(gradient=gradient) for gradient in gradients]
         if self.curving is not None:
             for sums, at, (u, losses, paid) in zip(pulled, self.at, stand, strict=True):
                 sums["curvature"] = self.curving.of(rows.features, u, losses, paid, at.mu)
@@ -237,6 +235,23 @@ class Sides(_AtOne):
         mass = u * np.abs(losses.r)
         sides = losses.a[up].sum(), -losses.a[down].sum(), mass[up].sum(), mass[down].sum(), mass.sum()
         return Sums(sides=np.array(sides))
+
+
+@dataclass(frozen=True)
+class Tangent(_AtOne):
+    """The gradient of other densities than those of the point; and, in the same pass, predictions made anew."""
+
+    name: ClassVar[str] = "proof"
+    reads: ClassVar[bool] = True
+    at: Standing
+    fresh: int
+    density: int
+
+    def answer(self, chunk: Chunk) -> Sums:
+        """Return ``X^T (u r s')``."""
+        u, losses, _ = self.at.expanded(chunk)
+        chunk.vector(self.fresh)
+        return Sums(gradient=chunk.rows(self.at.view).pull_back(u * chunk.vector(self.density) * losses.slope))
 
 
 @dataclass(frozen=True)
