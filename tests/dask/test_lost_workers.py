@@ -18,10 +18,14 @@ from atklearn.dask.cluster import Cluster, ClusterLostError
 SOON = 20.0  # seconds, on a busy machine
 
 
+def oldest(client):
+    """Return address and process of a worker; nannies give up those that die in the moment they are born."""
+    return min(client.run(os.getpid).items(), key=lambda each: each[1])
+
+
 def kill_one(client):
     """Kill a worker, as a system does that runs out of memory."""
-    pids = client.run(os.getpid)
-    os.kill(pids[max(pids)], signal.SIGKILL)
+    os.kill(oldest(client)[1], signal.SIGKILL)
 
 
 def tasks_of(client):
@@ -70,8 +74,7 @@ def test_data_that_kill_every_worker_end_the_fit(doomed_client, monkeypatch):
 
 def test_data_that_nobody_can_make_again_end_the_fit(client, data):
     X, y, _ = data
-    address = max(client.run(os.getpid))
-    future = client.scatter(X, workers=[address])
+    future = client.scatter(X, workers=[oldest(client)[0]])
     blocks = da.from_delayed(future, shape=X.shape, dtype=X.dtype)
     engine = Meddling(engine_on(blocks, y, client=client, persist=True), (5,), lambda: kill_one(client))
     with pytest.raises(ClusterLostError, match="The cluster has lost data or tasks of this fit"):
