@@ -194,8 +194,8 @@ def weighing(counts: Counter[str]) -> Iterator[None]:
 def bench_cluster(n: int = 4_000_000, *counts: int) -> None:
     print(f"log loss, {D} columns, gap 1e-6, chunks of 100,000 rows in memory; bytes without the sample at the start")
     print(
-        f"{'rows':>10}{'k/n':>6}{'workers':>9}{'seconds':>9}{'over memory':>13}{'speed-up':>10}{'steps':>7}{'passes':>8}"
-        f"{'kB a step':>11}{'questions':>11}",
+        f"{'rows':>10}{'k/n':>6}{'workers':>9}{'seconds':>9}{'over memory':>13}{'speed-up':>10}{'steps':>7}"
+        f"{'passes':>8}{'kB a step':>11}{'questions':>11}",
         flush=True,
     )
     counts = counts or (1, 2)

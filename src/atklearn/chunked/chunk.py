@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -13,12 +14,13 @@ from atklearn.chunked.vectors import Step
 from atklearn.losses.individual import Array
 from atklearn.problems.compiled_rows import CompiledRows
 from atklearn.problems.conditioning import convert
-from atklearn.problems.expansion import Paying
+from atklearn.problems.expansion import Losses, Paying
 
 __all__ = ["Block", "Chunk", "Ids", "Memory", "Missing", "row_ids"]
 
 Ids: TypeAlias = npt.NDArray[np.int64]
 _ROW_BITS = 32  # of an id; those above are the chunk's
+_SPARE = 3  # arrays that a thread keeps for the next question
 
 
 def row_ids(index: int, n: int) -> Ids:
@@ -36,6 +38,31 @@ class Block(NamedTuple):
     X: Any
     y: Any = None
     weight: Any = None
+
+
+class _Scratch(threading.local):
+    """Arrays for what is computed on the way to an answer, used again and again.
+
+    To get memory from the system, and to give it back, takes as long as to compute with it; workers of Dask are set up
+    to give it back at once.
+    """
+
+    def __init__(self) -> None:
+        self.free: list[Array] = []
+
+    def take(self, n_rows: int) -> Array:
+        """Return six numbers for every row, with no meaning."""
+        for place, numbers in enumerate(self.free):
+            if numbers.shape[1] == n_rows:
+                return self.free.pop(place)
+        return np.empty((6, n_rows))
+
+    def give_back(self, lent: list[Array]) -> None:
+        """Take arrays back, and keep those that came last."""
+        self.free = (lent + self.free)[:_SPARE]
+
+
+_scratch = _Scratch()
 
 
 class Memory:
@@ -72,6 +99,7 @@ class Chunk:
         self.block, self.memory, self.index = block, memory, index
         self.steps = {step.token: step for step in steps}
         self._features: dict[int, Any] = {}
+        self._lent: list[Array] = []
         self._all: Any = None
         self._ids: Ids | None = None
 
@@ -98,16 +126,25 @@ class Chunk:
 
     def targets(self, sight: Sight) -> tuple[Array, Array]:
         """Return targets and mass of the rows that count."""
-        if sight.token not in self.memory.targets:
-            self._look(sight)
-        y, mass = self.memory.targets[sight.token]
+        y, mass = self._remembered(sight)
         return y, np.full(y.size, mass) if isinstance(mass, float) else mass
 
     def n_rows(self, sight: Sight) -> int:
         """Return how many rows count."""
+        return int(self._remembered(sight)[0].size)
+
+    def _remembered(self, sight: Sight) -> tuple[Array, Array | float]:
+        """Return targets, and mass as one number if all have the same."""
         if sight.token not in self.memory.targets:
             self._look(sight)
-        return int(self.memory.targets[sight.token][0].size)
+        return self.memory.targets[sight.token]
+
+    def losses(self, view: View, k: float) -> tuple[Array, Losses]:
+        """Return ``u = mass / k`` and room for losses, which both last as long as the question."""
+        y, mass = self._remembered(view.sight)
+        numbers = _scratch.take(y.size)
+        self._lent.append(numbers)
+        return np.divide(mass, k, out=numbers[5]), Losses(y.size, numbers[:5])
 
     def features(self, sight: Sight) -> Any:
         """Return the features of the rows that count, as array or CSR."""
@@ -156,7 +193,7 @@ class Chunk:
 
     def paid(self, view: View) -> Paying:
         """Return what these rows pay, without reading their features."""
-        y, _ = self.targets(view.sight)
+        y = self._remembered(view.sight)[0]
         return Paying(view.loss, y - view.shift if view.shift else y)
 
     def held(self, token: int) -> Array | None:
@@ -185,4 +222,7 @@ class Chunk:
         """Return the answer to a question; None if the chunk has no rows."""
         if self.block is not None:
             self.memory.is_empty = self.block.X.shape[0] == 0
-        return None if self.memory.is_empty else question.answer(self)
+        try:
+            return None if self.memory.is_empty else question.answer(self)
+        finally:
+            _scratch.give_back(self._lent)

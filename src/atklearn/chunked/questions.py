@@ -58,9 +58,9 @@ class Standing:
     def expanded(self, chunk: Chunk, t: float = 0.0, along: int | None = None) -> tuple[Array, Losses, Paying]:
         """Return ``u`` and the losses, here or at a distance along other predictions; no densities yet."""
         f = chunk.vector(self.f)
-        losses, paid = Losses(f.size), chunk.paid(self.view)
+        (u, losses), paid = chunk.losses(self.view, self.k), chunk.paid(self.view)
         paid.expand(f, t, f if along is None else chunk.vector(along), losses)
-        return chunk.targets(self.view.sight)[1] / self.k, losses, paid
+        return u, losses, paid
 
 
 class Question(Protocol):
@@ -269,7 +269,7 @@ class Bound(_AtOne):
         """Return what is above the threshold, the slack, the mass; and what the tangents touch elsewhere."""
         u, then, _ = self.at.expanded(chunk)
         r, f = chunk.vector(self.density), chunk.vector(self.fresh)
-        now, paid = Losses(f.size), chunk.paid(self.at.view)
+        (_, now), paid = chunk.losses(self.at.view, self.at.k), chunk.paid(self.at.view)
         paid.expand(f, 0.0, f, now)
         sums = threads.block_sums(
             smoothing.bound_blocks, 3, f.size, 1.0, now.s, r, u, self.threshold, paid.kink.is_two_sided
@@ -340,7 +340,7 @@ class Fetch(_OfView):
 def _losses(chunk: Chunk, view: View, f: int) -> Array:
     """Return the losses of all rows at given predictions."""
     predictions = chunk.vector(f)
-    losses, paid = Losses(predictions.size), chunk.paid(view)
+    (_, losses), paid = chunk.losses(view, 1.0), chunk.paid(view)
     paid.expand(predictions, 0.0, predictions, losses)
     return np.asarray(paid.kink.loss(losses.s))
 
