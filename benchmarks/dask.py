@@ -2,7 +2,7 @@
 
 Usage: ./run bench dask                              all of it
        ./run bench dask disk [GIGABYTES]             passes, bytes and memory of a fit on files, 8 GB unless told
-       ./run bench dask cluster [ROWS] [COUNT ...]   over the fit in memory; bytes per step; workers over the first count
+       ./run bench dask cluster [ROWS] [COUNT ...]   over the fit in memory; bytes per step; speed-up
        ./run bench dask dask_ml [ROWS]               beside dask-ml's LogisticRegression at k = n
 
 Memory is that of the process without pages of files. Times are of one run each, the second of two where a first one
@@ -24,6 +24,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ import dask
 import dask.array as da
 import numpy as np
 from distributed import Client, LocalCluster, wait
+from threadpoolctl import threadpool_limits
 
 import atklearn
 import atklearn.dask as on_dask
@@ -136,19 +138,37 @@ def workers(count: int) -> Iterator[Client]:
         yield client
 
 
-def made_block(block_info: Any = None) -> np.ndarray:
-    (begin, end), _ = block_info[None]["array-location"]
+def ends_of_chunks(n: int) -> list[int]:
+    return list(np.linspace(0, n, max(n // 100_000, 8) + 1).astype(int)[1:])
+
+
+def made_block(begin: int, end: int) -> np.ndarray:
     return np.random.default_rng(begin).standard_normal((end - begin, D))
 
 
-def generated(n: int, chunk: int) -> tuple[da.Array, da.Array]:
-    """Return data that every worker generates for itself, in memory."""
-    sizes = (chunk,) * (n // chunk)
-    X = da.map_blocks(made_block, chunks=(sizes, (D,)), dtype=np.float64)
-    y = X.map_blocks(lambda block: labelled(np.random.default_rng(len(block)), block), drop_axis=1, dtype=bool)
+def made_labels(block: np.ndarray) -> np.ndarray:
+    return labelled(np.random.default_rng(len(block)), block)
+
+
+def made_here(n: int) -> tuple[np.ndarray, np.ndarray]:
+    blocks = [made_block(begin, end) for begin, end in pairwise([0, *ends_of_chunks(n)])]
+    return np.concatenate(blocks), np.concatenate([made_labels(block) for block in blocks])
+
+
+def generated(n: int) -> tuple[da.Array, da.Array]:
+    """Return the same data, which every worker generates for itself, in memory."""
+    blocks = [
+        da.from_delayed(dask.delayed(made_block)(begin, end), (end - begin, D), np.float64)
+        for begin, end in pairwise([0, *ends_of_chunks(n)])
+    ]
+    X = da.concatenate(blocks)
+    y = X.map_blocks(made_labels, drop_axis=1, dtype=bool)
     X, y = dask.persist(X, y)
     wait([X, y])
     return X, y
+
+
+asked: list[str] = []
 
 
 @contextmanager
@@ -160,6 +180,7 @@ def weighing(counts: Counter[str]) -> Iterator[None]:
         engine: Any = fleet.engine
         before = engine.bytes_sent + engine.bytes_received
         told = ask(fleet, question, *vectors)
+        asked.append(question.name)
         counts[question.name] += engine.bytes_sent + engine.bytes_received - before
         return told
 
@@ -172,44 +193,44 @@ def weighing(counts: Counter[str]) -> Iterator[None]:
 
 def bench_cluster(n: int = 4_000_000, *counts: int) -> None:
     print(f"log loss, {D} columns, gap 1e-6, chunks of 100,000 rows in memory; bytes without the sample at the start")
-    print(f"{'rows':>10}{'k/n':>6}{'workers':>9}{'seconds':>9}{'steps':>7}{'passes':>8}{'kB a step':>11}", flush=True)
-    spent: dict[tuple[int, float, int], float] = {}
+    print(
+        f"{'rows':>10}{'k/n':>6}{'workers':>9}{'seconds':>9}{'over memory':>13}{'speed-up':>10}{'steps':>7}"
+        f"{'passes':>8}{'kB a step':>11}{'questions':>11}",
+        flush=True,
+    )
     counts = counts or (1, 2)
+    sizes, shares = (n // 4, n), (1.0, 0.7)
+    in_memory: dict[tuple[int, float, int], float] = {}
+    for rows in sizes:  # on as many threads as there will be workers
+        X, y = made_here(rows)
+        for k in shares:
+            atklearn.ATkClassifier(k=k, tol=1e-2).fit(X, y)
+            for count in counts:
+                with threadpool_limits(count):
+                    in_memory[rows, k, count], _ = timed(lambda X=X, y=y, k=k: atklearn.ATkClassifier(k=k).fit(X, y))
+        del X, y
+    first: dict[tuple[int, float], float] = {}
     for count in counts:
         with workers(count) as client:
-            for rows in (n // 4, n):
-                X, y = generated(rows, min(100_000, rows // 8))
-                for k in (1.0, 0.7):
+            for rows in sizes:
+                X, y = generated(rows)
+                for k in shares:
                     on_dask.ATkClassifier(k=k, tol=1e-2).fit(X, y)  # compiles
                     traffic: Counter[str] = Counter()
                     with weighing(traffic):
                         seconds, model = timed(lambda X=X, y=y, k=k: on_dask.ATkClassifier(k=k).fit(X, y))
-                    spent[rows, k, count] = seconds
+                    first.setdefault((rows, k), seconds)
                     per_step = (traffic.total() - traffic["survey"]) / model.n_iter_ / 1e3
                     print(
-                        f"{rows:>10,}{k:>6.2g}{count:>9}{seconds:>9.2f}{model.n_iter_:>7}{model.n_passes_:>8}"
-                        f"{per_step:>11.0f}",
+                        f"{rows:>10,}{k:>6.2g}{count:>9}{seconds:>9.2f}{seconds / in_memory[rows, k, count]:>13.2f}"
+                        f"{first[rows, k] / seconds:>10.2f}{model.n_iter_:>7}{model.n_passes_:>8}{per_step:>11.0f}"
+                        f"{len(asked):>11}",
                         flush=True,
                     )
-                if count == counts[0]:  # the same rows, in memory
-                    X, y = (np.asarray(each.compute()) for each in (X, y))
-                    for k in (1.0, 0.7):
-                        atklearn.ATkClassifier(k=k, tol=1e-2).fit(X, y)
-                        seconds, _ = timed(lambda X=X, y=y, k=k: atklearn.ATkClassifier(k=k).fit(X, y))
-                        spent[rows, k, 0] = seconds
+                    asked.clear()
                 del X, y
-            if count == counts[-1]:
-                waiting = [timed(client.submit(abs, -number, pure=False).result)[0] for number in range(200)]
-                print(f"there and back with a task that does nothing: {1e3 * np.median(waiting):.1f} ms")
-    for rows in (n // 4, n):
-        for k in (1.0, 0.7):
-            memory, first = spent[rows, k, 0], spent[rows, k, counts[0]]
-            ratios = ";   ".join(
-                f"{count} workers {spent[rows, k, count] / memory:.2f} times that, {first / spent[rows, k, count]:.2f} "
-                f"times as fast as {counts[0]}"
-                for count in counts
-            )
-            print(f"{rows:>10,}{k:>6.2g}   in memory {memory:.2f} s;   {ratios}")
+            waiting = [timed(client.submit(abs, -number, pure=False).result)[0] for number in range(200)]
+            print(f"{count} workers, there and back with a task that does nothing: {1e3 * np.median(waiting):.1f} ms")
 
 
 # Beside dask-ml
@@ -223,8 +244,8 @@ def bench_dask_ml(n: int = 1_000_000) -> None:
     print(f"{'':<30}{'seconds':>9}{'excess':>10}", flush=True)
     with workers(2), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        X, y = generated(n, 100_000)
-        X_here, y_here = np.asarray(X.compute()), np.asarray(y.compute())
+        X, y = generated(n)
+        X_here, y_here = made_here(n)
 
         def objective(w: np.ndarray, b: float) -> float:
             margins = np.where(y_here, 1.0, -1.0) * (X_here @ w + b)

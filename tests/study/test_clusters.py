@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import signal
 import time
@@ -121,7 +122,8 @@ def test_all_that_workers_hold_can_be_made_again(client):
     assert all(held.values())
 
 
-def test_a_lost_scheduler_is_one_sentence_and_what_is_finished_is_kept(tmp_path, capfd):
+def test_a_lost_scheduler_is_one_sentence_and_what_is_finished_is_kept(tmp_path, caplog, monkeypatch):
+    monkeypatch.setattr(logging.getLogger("distributed"), "propagate", True)  # to where caplog listens
     path, finished = tmp_path / "lost" / "results.jsonl", []
     with started_cluster(n_workers=1, threads_per_worker=1) as (address, process):
 
@@ -134,7 +136,7 @@ def test_a_lost_scheduler_is_one_sentence_and_what_is_finished_is_kept(tmp_path,
             count_threads(path, client=client, on_task=lose)
     assert "\n" not in str(error.value)
     assert address in str(error.value)
-    assert capfd.readouterr() == ("", "")
+    assert caplog.messages == []
     with ResultsFile(path, "compare", {}) as results:
         assert results.finished == set(finished)
     assert count_threads(path) == count_threads(tmp_path / "whole" / "results.jsonl")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -13,12 +14,13 @@ from atklearn.chunked.vectors import Step
 from atklearn.losses.individual import Array
 from atklearn.problems.compiled_rows import CompiledRows
 from atklearn.problems.conditioning import convert
-from atklearn.problems.expansion import Paying
+from atklearn.problems.expansion import Losses, Paying
 
 __all__ = ["Block", "Chunk", "Ids", "Memory", "Missing", "row_ids"]
 
 Ids: TypeAlias = npt.NDArray[np.int64]
 _ROW_BITS = 32  # of an id; those above are the chunk's
+_SPARE = 3  # arrays that a thread keeps for the next question
 
 
 def row_ids(index: int, n: int) -> Ids:
@@ -38,18 +40,45 @@ class Block(NamedTuple):
     weight: Any = None
 
 
+class _Scratch(threading.local):
+    """Arrays for what is computed on the way to an answer, used again and again.
+
+    To get memory from the system, and to give it back, takes as long as to compute with it; workers of Dask are set up
+    to give it back at once.
+    """
+
+    def __init__(self) -> None:
+        self.free: list[Array] = []
+
+    def take(self, n_rows: int) -> Array:
+        """Return six numbers for every row, with no meaning."""
+        for place, numbers in enumerate(self.free):
+            if numbers.shape[1] == n_rows:
+                return self.free.pop(place)
+        return np.empty((6, n_rows))
+
+    def give_back(self, lent: list[Array]) -> None:
+        """Take arrays back, and keep those that came last."""
+        self.free = (lent + self.free)[:_SPARE]
+
+
+_scratch = _Scratch()
+
+
 class Memory:
     """What a chunk remembers from one question to the next."""
 
     def __init__(self) -> None:
         self.vectors: dict[int, Array] = {}
         self.targets: dict[int, tuple[Array, Array | float]] = {}
+        self.kept: dict[int, npt.NDArray[np.bool_] | None] = {}  # which rows count; None if all do
         self.is_empty = False
 
     def keep(self, tokens: frozenset[int]) -> None:
         """Forget all but what is named."""
         self.vectors = {token: vector for token, vector in self.vectors.items() if token in tokens}
         self.targets = {token: targets for token, targets in self.targets.items() if token in tokens}
+        self.kept = {token: kept for token, kept in self.kept.items() if token in tokens}
 
 
 class Chunk:
@@ -70,6 +99,7 @@ class Chunk:
         self.block, self.memory, self.index = block, memory, index
         self.steps = {step.token: step for step in steps}
         self._features: dict[int, Any] = {}
+        self._lent: list[Array] = []
         self._all: Any = None
         self._ids: Ids | None = None
 
@@ -96,30 +126,43 @@ class Chunk:
 
     def targets(self, sight: Sight) -> tuple[Array, Array]:
         """Return targets and mass of the rows that count."""
-        if sight.token not in self.memory.targets:
-            self._look(sight)
-        y, mass = self.memory.targets[sight.token]
+        y, mass = self._remembered(sight)
         return y, np.full(y.size, mass) if isinstance(mass, float) else mass
 
     def n_rows(self, sight: Sight) -> int:
         """Return how many rows count."""
+        return int(self._remembered(sight)[0].size)
+
+    def _remembered(self, sight: Sight) -> tuple[Array, Array | float]:
+        """Return targets, and mass as one number if all have the same."""
         if sight.token not in self.memory.targets:
             self._look(sight)
-        return int(self.memory.targets[sight.token][0].size)
+        return self.memory.targets[sight.token]
+
+    def losses(self, view: View, k: float) -> tuple[Array, Losses]:
+        """Return ``u = mass / k`` and room for losses, which both last as long as the question."""
+        y, mass = self._remembered(view.sight)
+        numbers = _scratch.take(y.size)
+        self._lent.append(numbers)
+        return np.divide(mass, k, out=numbers[5]), Losses(y.size, numbers[:5])
 
     def features(self, sight: Sight) -> Any:
         """Return the features of the rows that count, as array or CSR."""
         if sight.token not in self._features:
-            self._look(sight)
+            if sight.token not in self.memory.kept:
+                self._look(sight)
+            X, kept = self._read(), self.memory.kept[sight.token]
+            self._features[sight.token] = X if kept is None else X[kept]
         return self._features[sight.token]
 
     def _look(self, sight: Sight) -> None:
-        """Look at the data, and keep what counts of them: targets for long, features for this question."""
-        X, (labels, mass), kept = self._read(), self._labelled(sight), self.kept(sight)
-        if not kept.all():
-            X, labels, mass = X[kept], labels[kept], mass[kept]
+        """Look at the data, and remember which rows count, and their targets."""
+        (labels, mass), kept = self._labelled(sight), self.kept(sight)
+        is_whole = bool(kept.all())
+        if not is_whole:
+            labels, mass = labels[kept], mass[kept]
         is_even = mass.size > 0 and mass.min() == mass.max()
-        self._features[sight.token] = X
+        self.memory.kept[sight.token] = None if is_whole else kept
         self.memory.targets[sight.token] = sight.numbers(labels), float(mass[0]) if is_even else mass
 
     def _labelled(self, sight: Sight) -> tuple[npt.NDArray[Any], Array]:
@@ -150,7 +193,7 @@ class Chunk:
 
     def paid(self, view: View) -> Paying:
         """Return what these rows pay, without reading their features."""
-        y, _ = self.targets(view.sight)
+        y = self._remembered(view.sight)[0]
         return Paying(view.loss, y - view.shift if view.shift else y)
 
     def held(self, token: int) -> Array | None:
@@ -179,4 +222,7 @@ class Chunk:
         """Return the answer to a question; None if the chunk has no rows."""
         if self.block is not None:
             self.memory.is_empty = self.block.X.shape[0] == 0
-        return None if self.memory.is_empty else question.answer(self)
+        try:
+            return None if self.memory.is_empty else question.answer(self)
+        finally:
+            _scratch.give_back(self._lent)

@@ -22,6 +22,7 @@ from atklearn.chunked.questions import (
     Settle,
     Sides,
     Standing,
+    Tangent,
     Top,
 )  # fmt: skip
 from atklearn.chunked.sums import Picked, Sums
@@ -53,13 +54,14 @@ class ChunkedPoint:
         self.curving: Curving | None = None  # what was last asked for
         self.pulled: Sums | None = None  # what the last gradient read, as long as it holds
         self.fresh: Vector | None = None  # predictions that a proof computes anew
+        self.proved: Vector | None = None  # and its densities
         self.ahead: ChunkedPoint | None = None  # what will be asked next, if all goes well
         self.fleet.holders.add(self)
         self.refresh()
 
     def needed(self) -> list[Vector]:
         """Return the vectors that should stay with the chunks."""
-        vectors = self.f, self.centre, self.density, self.direction, self.fresh
+        vectors = self.f, self.centre, self.density, self.direction, self.fresh, self.proved
         return [each for each in vectors if each is not None]
 
     @property
@@ -169,21 +171,20 @@ class ChunkedPoint:
         self.take(mu, reading)
 
     def gradient(self) -> Array:
-        """Return ``X^T (u r s')``; where features are fetched for it, with all that is likely to be asked of them next.
+        """Return ``X^T (u r s')``, and have the curvature from the same pass, as a step is likely to ask for it next.
 
-        That is the curvature here, and both of them where the proximal step leads to that may follow.
+        Where features are fetched for it, the same goes for where the proximal step leads to that may follow.
         """
         self.fleet.latest = ref(self)
-        if self.pulled is None and self.fleet.engine.is_lazy:
+        if self.pulled is None:
             has_slack = self.reading is not None and self.reading.slack > _ROUNDING * self.reading.bound
-            self.ahead = self._after_recentring() if has_slack else None
+            self.ahead = self._after_recentring() if has_slack and self.fleet.engine.is_lazy else None
             standings = (self.standing,) if self.ahead is None else (self.standing, self.ahead.standing)
             told = self.ask(Pull(standings, self.curving), *(() if self.ahead is None else (self.ahead.centre,)))
             self.pulled, *others = told["pulled"]
             if self.ahead is not None:
                 self.ahead.pulled = others[0]
-        up, down = self._pulls()
-        return up + down
+        return np.asarray(self.pulled["gradient"])
 
     def _after_recentring(self) -> ChunkedPoint:
         """Return the point after the proximal step that may follow."""
@@ -193,12 +194,6 @@ class ChunkedPoint:
         ahead.smooth(_SHRINK * self.mu)
         return ahead
 
-    def _pulls(self) -> tuple[Array, Array]:
-        """Return the gradient in its two parts."""
-        if self.pulled is None:
-            self.pulled = self.ask(Pull((self.standing,)))["pulled"][0]
-        return self.pulled["up"], self.pulled["down"]
-
     def curvature(
         self, mu: float, *, form: Form, cautious: bool = False, most: int | None = None, seed: int = 0
     ) -> Curvature:
@@ -207,7 +202,8 @@ class ChunkedPoint:
         wanted = Curving(form, cautious and self.rows.kink is Kink.NONE, share, seed)
         if self.pulled is None or "curvature" not in self.pulled or not wanted.is_like(self.curving):
             self.curving = wanted
-            self.pulled = self.ask(Pull((self.standing,), wanted))["pulled"][0]
+            others = self.ask(Pull((self.standing,), wanted, gradient=self.pulled is None))["pulled"][0]
+            self.pulled = Sums((self.pulled or {}) | others)
         told, curving = self.pulled.pop("curvature"), self.curving
         assert curving is not None
         rank_one = None
@@ -245,23 +241,23 @@ class ChunkedPoint:
             down = min(pull / push, 1.0) if push > 0.0 else 1.0
             mass += (up - 1.0) * mass_up + (down - 1.0) * mass_down
         scale = 1.0 / max(mass, 1.0)
-        pull_up, pull_down = self._pulls()
         standing, before = self.standing, self.settled()
         step = Feasible(self.fleet.name(), self.rows.view, before.token, self.f.token, up, down, scale)
         density = Vector(step, (before, self.f))
         fresh = self.f if self.is_fresh else Vector(Product(self.fleet.name(), self.rows.view, self.z))
-        self.fresh = fresh
+        self.fresh, self.proved = fresh, density
+        gradient: Array = self.ask(Tangent(standing, fresh.token, density.token), fresh, before, density)["gradient"]
         threshold = self._ranked(fresh)
         above, slack, size, moved = self.ask(
             Bound(standing, fresh.token, density.token, threshold), fresh, before, density
         )["sums"]
-        self.fresh = None
+        self.fresh = self.proved = None
         slack += threshold * max(1.0 - size, 0.0) + moved
         return Proof(
             value=float(threshold + above),
             threshold=threshold,
             slack=float(slack),
-            gradient=np.asarray(scale * (up * pull_up + down * pull_down)),
+            gradient=gradient,
             density=ChunkedDensity(self.rows, density),
         )
 

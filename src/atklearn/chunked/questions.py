@@ -24,7 +24,7 @@ from atklearn.problems.rows import Form
 
 __all__ = [
     "Bound", "Curving", "Fetch", "GramProduct", "Losing", "Pull", "Question", "Settle", "Sides", "Size",
-    "Standing", "Top", "Values",
+    "Standing", "Tangent", "Top", "Values",
 ]  # fmt: skip
 
 
@@ -58,9 +58,9 @@ class Standing:
     def expanded(self, chunk: Chunk, t: float = 0.0, along: int | None = None) -> tuple[Array, Losses, Paying]:
         """Return ``u`` and the losses, here or at a distance along other predictions; no densities yet."""
         f = chunk.vector(self.f)
-        losses, paid = Losses(f.size), chunk.paid(self.view)
+        (u, losses), paid = chunk.losses(self.view, self.k), chunk.paid(self.view)
         paid.expand(f, t, f if along is None else chunk.vector(along), losses)
-        return chunk.targets(self.view.sight)[1] / self.k, losses, paid
+        return u, losses, paid
 
 
 class Question(Protocol):
@@ -175,12 +175,13 @@ class Curving:
 
 @dataclass(frozen=True)
 class Pull:
-    """Gradients, of those that pull up and of those that pull down, from one pass; with curvatures if wanted."""
+    """Gradients from one pass, with curvatures if wanted."""
 
     name: ClassVar[str] = "gradient"
     reads: ClassVar[bool] = True
     at: tuple[Standing, ...]
     curving: Curving | None = None
+    gradient: bool = True
 
     @property
     def sight(self) -> Sight:
@@ -191,10 +192,10 @@ class Pull:
         """Return a sum for every standing."""
         rows = chunk.rows(self.at[0].view)
         stand = [at.losses(chunk) for at in self.at]
-        ups = [np.maximum(losses.a, 0.0) for _, losses, _ in stand]
-        downs = [losses.a - up for (_, losses, _), up in zip(stand, ups, strict=True)]
-        pulls = rows.features.pull_back_all(np.array([*ups, *downs]))
-        pulled = [Sums(up=up, down=down) for up, down in zip(pulls, pulls[len(ups) :], strict=False)]
+        pulled = [Sums() for _ in stand]
+        if self.gradient:
+            gradients = rows.features.pull_back_all(np.array([losses.a for _, losses, _ in stand]))
+            pulled = [Sums(gradient=gradient) for gradient in gradients]
         if self.curving is not None:
             for sums, at, (u, losses, paid) in zip(pulled, self.at, stand, strict=True):
                 sums["curvature"] = self.curving.of(rows.features, u, losses, paid, at.mu)
@@ -237,6 +238,23 @@ class Sides(_AtOne):
 
 
 @dataclass(frozen=True)
+class Tangent(_AtOne):
+    """The gradient of other densities than those of the point; and, in the same pass, predictions made anew."""
+
+    name: ClassVar[str] = "proof"
+    reads: ClassVar[bool] = True
+    at: Standing
+    fresh: int
+    density: int
+
+    def answer(self, chunk: Chunk) -> Sums:
+        """Return ``X^T (u r s')``."""
+        u, losses, _ = self.at.expanded(chunk)
+        chunk.vector(self.fresh)
+        return Sums(gradient=chunk.rows(self.at.view).pull_back(u * chunk.vector(self.density) * losses.slope))
+
+
+@dataclass(frozen=True)
 class Bound(_AtOne):
     """What feasible densities prove, of losses computed anew: see :meth:`atklearn.problems.rows.Point.prove`."""
 
@@ -251,7 +269,7 @@ class Bound(_AtOne):
         """Return what is above the threshold, the slack, the mass; and what the tangents touch elsewhere."""
         u, then, _ = self.at.expanded(chunk)
         r, f = chunk.vector(self.density), chunk.vector(self.fresh)
-        now, paid = Losses(f.size), chunk.paid(self.at.view)
+        (_, now), paid = chunk.losses(self.at.view, self.at.k), chunk.paid(self.at.view)
         paid.expand(f, 0.0, f, now)
         sums = threads.block_sums(
             smoothing.bound_blocks, 3, f.size, 1.0, now.s, r, u, self.threshold, paid.kink.is_two_sided
@@ -322,7 +340,7 @@ class Fetch(_OfView):
 def _losses(chunk: Chunk, view: View, f: int) -> Array:
     """Return the losses of all rows at given predictions."""
     predictions = chunk.vector(f)
-    losses, paid = Losses(predictions.size), chunk.paid(view)
+    (_, losses), paid = chunk.losses(view, 1.0), chunk.paid(view)
     paid.expand(predictions, 0.0, predictions, losses)
     return np.asarray(paid.kink.loss(losses.s))
 

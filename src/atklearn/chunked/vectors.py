@@ -39,6 +39,9 @@ class Maker(Protocol):
     def paid(self, view: View) -> Paying:
         """Return what these rows pay, without reading their features."""
 
+    def losses(self, view: View, k: float) -> tuple[Array, Losses]:
+        """Return ``mass / k`` and room for losses, which both last as long as the question."""
+
     def held(self, token: int) -> Array | None:
         """Return a vector if it is remembered."""
 
@@ -154,10 +157,10 @@ class Settled(Step):
     def make(self, chunk: Maker) -> Array:
         """Smooth the losses."""
         f, centre = chunk.vector(self.f), chunk.vector(self.centre)
-        losses, paid = Losses(f.size), chunk.paid(self.view)
+        (u, losses), paid = chunk.losses(self.view, 1.0), chunk.paid(self.view)
         paid.expand(f, 0.0, f, losses)
-        settle(losses, centre, np.ones(f.size), self.mu, self.threshold, paid.kink.is_two_sided, f)
-        return losses.r.copy()  # not a view, which would keep all of the losses
+        settle(losses, centre, u, self.mu, self.threshold, paid.kink.is_two_sided, f)
+        return losses.r.copy()
 
 
 @dataclass(frozen=True)
@@ -179,7 +182,7 @@ class Feasible(Step):
     def make(self, chunk: Maker) -> Array:
         """Scale either side."""
         f, r = chunk.vector(self.f), chunk.vector(self.density)
-        losses = Losses(f.size)
+        _, losses = chunk.losses(self.view, 1.0)
         chunk.paid(self.view).expand(f, 0.0, f, losses)
         side = r * losses.slope
         return r * np.where(side > 0.0, self.up, np.where(side < 0.0, self.down, 1.0)) * self.scale

@@ -18,8 +18,13 @@ _BLOCK = 8192
 class Losses:
     """What is known at one z: predictions, smooth parts and their slopes, densities and pulls ``a = u r s'``."""
 
-    def __init__(self, n_rows: int) -> None:
-        self.f, self.s, self.slope, self.r, self.a = np.empty((5, n_rows))
+    def __init__(self, n_rows: int, numbers: Array | None = None) -> None:
+        numbers = np.empty((5, n_rows)) if numbers is None else numbers
+        self.f: Array = numbers[0]
+        self.s: Array = numbers[1]
+        self.slope: Array = numbers[2]
+        self.r: Array = numbers[3]
+        self.a: Array = numbers[4]
         self.threshold = self.moving = 0.0  # of the densities
 
 
