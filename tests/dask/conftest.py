@@ -45,7 +45,7 @@ def client(session_client):
     return session_client
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def little_room(monkeypatch):
     """Let few rows be too many to fetch: all of them have to be asked where they are."""
     for module in (survey, chunked_rows):

@@ -30,6 +30,7 @@ from atklearn.dask.chunk_graphs import Readers
 from atklearn.dask.cluster_asking import allot
 from atklearn.dask.dask_blocks import split_rows
 
+pytestmark = pytest.mark.usefixtures("little_room")
 QUESTIONS = [each.name for each in [*vars(questions).values(), Survey] if hasattr(each, "reads")]
 NEAR = {"rtol": 0.0, "atol": 1e-6}
 

@@ -15,6 +15,7 @@ from distributed import Client, LocalCluster
 
 from atklearn.dask.cluster import Cluster, ClusterLostError
 
+pytestmark = pytest.mark.usefixtures("little_room")
 SOON = 20.0  # seconds, on a busy machine
 
 
