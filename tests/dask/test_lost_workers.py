@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import dask.array as da
 import numpy as np
 import pytest
-from dask_problems import N_ROWS, Meddling, die, engine_on, lazy_array, made_data, remembers, rows_of, solved_by
+from dask_problems import N_ROWS, Meddling, die, engine_on, lazy_array, loaded, made_data, remembers, rows_of, solved_by
 from distributed import Client, LocalCluster
 
 from atklearn.dask.cluster import Cluster, ClusterLostError
@@ -83,16 +83,18 @@ def test_data_that_nobody_can_make_again_end_the_fit(client, data):
 
 def test_a_fit_that_is_stopped_leaves_no_tasks(client, data):
     X, y, _ = data
-    engine = engine_on(lazy_array(X, 250, seconds=0.2), y, client=client, persist=False)
+    engine = engine_on(lazy_array(X, 75, seconds=0.5), y, client=client, persist=False)
+    client.run(loaded)
 
     def interrupt(*_):
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGALRM, interrupt)
-    signal.setitimer(signal.ITIMER_REAL, 0.3)
+    signal.setitimer(signal.ITIMER_REAL, 0.7)
     with pytest.raises(KeyboardInterrupt):
         rows_of(engine)
     assert is_soon(lambda: tasks_of(client) == [])
+    assert sum(loads for _, loads in client.run(loaded).values()) < 20  # of 40
 
 
 def test_workers_forget_a_fit_that_has_ended(client, data):

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, ClassVar
 
 from distributed import CancelledError, Client, Future, KilledWorker
@@ -110,15 +111,16 @@ class Cluster:
         seconds = 4.0 * self.GLANCE
         futures = [each.future for each in promises]
         known = set(self.workers)
+        gather = partial(self.client.gather, errors="skip", asynchronous=True)
         while True:
             try:
-                return list(self.call(self.client.gather, futures, asynchronous=True, seconds=seconds))
+                told = list(self.call(gather, futures, seconds=seconds))
             except TimeoutError:
                 if set(self.look()) != known:
                     return None
                 seconds *= 2.0  # it may be much, on a slow network
-            except CancelledError as error:
-                raise _lost() from error
+            else:
+                return told if len(told) == len(futures) else None
 
     def wait(self, futures: Sequence[Future]) -> None:
         """Wait for tasks that any worker may run; if that is not to be, nobody else needs them."""
