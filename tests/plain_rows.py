@@ -31,7 +31,7 @@ class PlainRows:
         self.n_rows, self.n_columns = self.design.shape
         self.ones = self.n_columns - 1 if intercept else None
         self.total = float(mass.sum())
-        self.room = self.n_rows
+        self.room, self.is_far = self.n_rows, False
         self.is_dense = True
 
     def at(self, z: Array, k: float, density: Array | None = None) -> PlainPoint:

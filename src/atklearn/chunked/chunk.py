@@ -8,13 +8,14 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
 from atklearn.chunked.sights import Sight, View, as_features
 from atklearn.chunked.vectors import Step
 from atklearn.losses.individual import Array
-from atklearn.problems.compiled_rows import CompiledRows
 from atklearn.problems.conditioning import convert
 from atklearn.problems.expansion import Losses, Paying
+from atklearn.problems.features import Features
 
 __all__ = ["Block", "Chunk", "Ids", "Memory", "Missing", "row_ids"]
 
@@ -184,12 +185,14 @@ class Chunk:
             self._all = as_features(self.given().X)
         return self._all
 
-    def rows(self, view: View) -> CompiledRows:
-        """Return the rows that count, as compiled ones."""
-        X, (y, mass) = self.features(view.sight), self.targets(view.sight)
+    def matrix(self, view: View) -> Features:
+        """Return the features of the rows that count, in the units of the view, with its column of ones."""
+        X = self.features(view.sight)
         if view.units is not None:
-            X, y = convert(X, y, view.units)
-        return CompiledRows(X, y, mass, view.loss, view.ones)
+            X, _ = convert(X, self._remembered(view.sight)[0], view.units)
+        elif sp.issparse(X):
+            X = X.astype(np.float64, copy=False)
+        return Features(X, view.ones)
 
     def paid(self, view: View) -> Paying:
         """Return what these rows pay, without reading their features."""

@@ -9,12 +9,14 @@ import numpy as np
 
 from atklearn.chunked.sums import Sums
 from atklearn.losses.aggregate import select
+from atklearn.losses.individual import Array
 
 __all__ = ["Ranked", "rank"]
 
 # Losses that are told at a time, about.
 _TOLD = 4096
 _MOST_ROUNDS = 60
+_DEVIATIONS = 4.0  # of the rank in a sample, to both sides, that a bracket reaches
 
 
 class Ranked(NamedTuple):
@@ -72,18 +74,16 @@ def rank(ask: Callable[[float, float, float], Sums], wanted: float, n_rows: int)
         if not told["partial"]:
             value = select(values, weights, wanted - above)
             return Ranked(value, above + float(weights[values > value].sum()))
-        low, high = _bracket(values, weights, wanted - above, len(told["values"]), bounds)
+        low, high = _bracket(values, weights, wanted - above, bounds)
         expected = 1.5 * n_inside * float(weights[(values >= low) & (values <= high)].sum()) / inside
     raise RuntimeError(f"No loss was found of rank {wanted:g} between {low:g} and {high:g}.")
 
 
-def _bracket(
-    values: np.ndarray, weights: np.ndarray, wanted: float, n_chunks: int, bounds: list[float]
-) -> tuple[float, float]:
-    """Return what the answer lies between, most likely: every chunk may be off by a loss that it did not tell."""
+def _bracket(values: Array, weights: Array, wanted: float, bounds: list[float]) -> tuple[float, float]:
+    """Return what the answer lies between, most likely, by a sample of losses and what each stands for."""
     order = np.argsort(-values)
     place = int(np.searchsorted(np.cumsum(weights[order]), wanted))
-    margin = int(3.0 * np.sqrt(n_chunks)) + 2
+    margin = int(_DEVIATIONS * 0.5 * np.sqrt(order.size)) + 2
     high = values[order[place - margin]] if place >= margin else bounds[1]
     low = values[order[place + margin]] if place + margin < order.size else bounds[0]
     if [low, high] == bounds:  # no narrower: ties fill it, or there are as many chunks as losses told

@@ -52,7 +52,8 @@ class Standing:
             settle(losses, centre, u, self.mu, self.threshold, paid.kink.is_two_sided, losses.f)
         else:
             losses.r[:] = chunk.vector(self.density)
-            np.multiply(u * losses.r, losses.slope, out=losses.a)
+            np.multiply(u, losses.r, out=losses.a)
+            losses.a *= losses.slope
         return u, losses, paid
 
     def expanded(self, chunk: Chunk, t: float = 0.0, along: int | None = None) -> tuple[Array, Losses, Paying]:
@@ -190,15 +191,16 @@ class Pull:
 
     def answer(self, chunk: Chunk) -> Sums:
         """Return a sum for every standing."""
-        rows = chunk.rows(self.at[0].view)
+        matrix = chunk.matrix(self.at[0].view)
         stand = [at.losses(chunk) for at in self.at]
         pulled = [Sums() for _ in stand]
         if self.gradient:
-            gradients = rows.features.pull_back_all(np.array([losses.a for _, losses, _ in stand]))
-            pulled = [Sums(gradient=gradient) for gradient in gradients]
+            pulled = [
+                Sums(gradient=gradient) for gradient in matrix.pull_back_all([losses.a for _, losses, _ in stand])
+            ]
         if self.curving is not None:
             for sums, at, (u, losses, paid) in zip(pulled, self.at, stand, strict=True):
-                sums["curvature"] = self.curving.of(rows.features, u, losses, paid, at.mu)
+                sums["curvature"] = self.curving.of(matrix, u, losses, paid, at.mu)
         return Sums(pulled=Together(pulled))
 
 
@@ -214,10 +216,10 @@ class GramProduct(_AtOne):
 
     def answer(self, chunk: Chunk) -> Sums:
         """Return ``X^T diag(h) X v``."""
-        rows = chunk.rows(self.at.view)
+        matrix = chunk.matrix(self.at.view)
         u, losses, paid = self.at.losses(chunk)
         picked, h, *_ = self.curving.rows(u, losses, paid, self.at.mu)
-        return Sums(product=rows.features.gram_product(picked, h, *rows.split(self.v)))
+        return Sums(product=matrix.gram_product(picked, h, *matrix.split(self.v)))
 
 
 @dataclass(frozen=True)
@@ -251,7 +253,9 @@ class Tangent(_AtOne):
         """Return ``X^T (u r s')``."""
         u, losses, _ = self.at.expanded(chunk)
         chunk.vector(self.fresh)
-        return Sums(gradient=chunk.rows(self.at.view).pull_back(u * chunk.vector(self.density) * losses.slope))
+        np.multiply(u, chunk.vector(self.density), out=losses.a)
+        losses.a *= losses.slope
+        return Sums(gradient=chunk.matrix(self.at.view).pull_back(losses.a))
 
 
 @dataclass(frozen=True)
@@ -309,10 +313,9 @@ class Losing(_OfView):
             above=above, inside=float(weights.sum()), range=Extremes.of(values), n_inside=[(chunk.index, values.size)]
         )
         most = max(int(self.share * values.size), self._FEWEST)
-        if values.size > most:  # every so many-th in order, each in the middle of those that it stands for
-            step = -(-values.size // most)
-            order = np.argsort(values)[step // 2 :: step]
-            values, weights = values[order], np.full(order.size, sums["inside"] / order.size)
+        if values.size > most:
+            values = values[:: -(-values.size // most)]
+            weights = np.full(values.size, sums["inside"] / values.size)
         return sums + Sums(partial=int(values.size < sums["n_inside"][0][1]), values=[values], weights=[weights])
 
 

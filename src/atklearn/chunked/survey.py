@@ -77,7 +77,12 @@ class Survey:
         """Return the data as arrays, or say what is wrong with them."""
         try:
             X = check_array(
-                block.X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", ensure_min_samples=0
+                block.X,
+                accept_sparse="csr",
+                dtype=[np.float64, np.float32],
+                order="C",
+                ensure_min_samples=0,
+                input_name="X",
             )
             y = column_or_1d(block.y, warn=False)
             n = X.shape[0]

@@ -16,8 +16,8 @@ import numpy.typing as npt
 from atklearn.chunked.sights import Sight, View
 from atklearn.losses.individual import Array
 from atklearn.problems import threads
-from atklearn.problems.compiled_rows import CompiledRows
 from atklearn.problems.expansion import Losses, Paying
+from atklearn.problems.features import Features
 from atklearn.problems.passes import add_scaled, clip
 from atklearn.problems.smoothing import N_SUMS, settle_blocks
 
@@ -33,8 +33,8 @@ class Maker(Protocol):
     def ids(self, sight: Sight) -> npt.NDArray[np.int64]:
         """Return a number for every row that counts, unique among all chunks, ascending."""
 
-    def rows(self, view: View) -> CompiledRows:
-        """Return the rows that count, with their features."""
+    def matrix(self, view: View) -> Features:
+        """Return the features of the rows that count."""
 
     def paid(self, view: View) -> Paying:
         """Return what these rows pay, without reading their features."""
@@ -81,8 +81,8 @@ class Product(Step):
         """Read the features, unless all is zero."""
         if not self.z.any():
             return np.zeros(chunk.n_rows(self.view.sight))
-        rows = chunk.rows(self.view)
-        return rows.predict(self.z, np.empty(rows.n_rows))
+        matrix = chunk.matrix(self.view)
+        return matrix.predict(*matrix.split(self.z), np.empty(matrix.n_rows))
 
 
 @dataclass(frozen=True)
@@ -106,8 +106,10 @@ class Moved(Step):
         held = [vector for vector in map(chunk.held, self.shortcut) if vector is not None]
         if len(held) < len(self.shortcut):
             return Product(self.token, self.view, self.z).make(chunk)
-        f = held[0] if self.along is None else held[0] + self.t * held[1]
-        return f + self.offset if self.offset or self.along is None else f
+        out = held[0] + self.offset
+        if self.along is not None:
+            threads.over_rows(add_scaled, out.size, 1.0, self.t, held[1], out)
+        return out
 
 
 @dataclass(frozen=True)

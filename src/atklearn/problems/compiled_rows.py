@@ -67,7 +67,7 @@ class CompiledRows:
         self.n_columns = self.n_features + intercept
         self.ones = self.n_features if intercept else None
         self.total = float(mass.sum())
-        self.room = self.n_rows
+        self.room, self.is_far = self.n_rows, False
         least, most = threads.extremes(mass)
         self.each = least if least == most else None  # the mass of every row, if they are alike
         self.target_range = threads.extremes(y)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -44,6 +44,10 @@ class Features:
         least = max(ENTRIES, 4 * self.d, n_entries // _MOST_BLOCKS)
         self.block = max(int(least / max(self.entries_per_row, 1.0)), 1)
 
+    def split(self, z: Array) -> tuple[Array, float]:
+        """Return the weights of the features and the intercept."""
+        return (z[:-1], float(z[-1])) if self.has_ones else (z, 0.0)
+
     def over(self, work: Callable[..., Any], n: int, *arguments: Any) -> None:
         """Do work on n rows, block by block: see :func:`atklearn.problems.threads.run`."""
         if n <= self.block:
@@ -79,11 +83,13 @@ class Features:
         """Return ``X^T a``."""
         return self.sums(passes.pull_back, self.n_rows, self.readable, a, self.d)
 
-    def pull_back_all(self, vectors: Array) -> Array:
-        """Return ``X^T a`` for several vectors, shape (m, n_columns), from one pass over X."""
-        m, n_sums = len(vectors), len(vectors) * self.n_columns
-        sums = self.sums(passes.pull_back_all, self.n_rows, self.readable, vectors, self.d, n_sums=n_sums)
-        return sums.reshape(m, self.n_columns)
+    def pull_back_all(self, vectors: Sequence[Array]) -> list[Array]:
+        """Return ``X^T a`` for several vectors, from one pass over X."""
+        if len(vectors) == 1:
+            return [self.pull_back(vectors[0])]
+        n_sums = len(vectors) * self.n_columns
+        sums = self.sums(passes.pull_back_all, self.n_rows, self.readable, np.array(vectors), self.d, n_sums=n_sums)
+        return list(sums.reshape(len(vectors), self.n_columns))
 
     def pull_back_rows(self, rows: Places, a: Array) -> Array:
         """Return ``X^T a`` of some rows, ``a`` having one entry for each of these."""

@@ -203,6 +203,8 @@ class Rows(Protocol):
     """The mass of all."""
     room: int
     """How many of them a part in memory may have."""
+    is_far: bool
+    """Whether every pass over X is dear, be it over few of the rows."""
     ones: int | None
     """Which entry of z belongs to the column of ones."""
 

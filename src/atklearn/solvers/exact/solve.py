@@ -19,7 +19,7 @@ from atklearn.problems.threads import steady_blas
 from atklearn.solvers.exact.balance import certify_zero
 from atklearn.solvers.exact.newton import Progress, ProximalNewton
 from atklearn.solvers.exact.thinning import LARGE, THINNING, thin
-from atklearn.solvers.exact.wide import is_wide, solve_wide
+from atklearn.solvers.exact.wide import is_wide, solve_wide, takes_cheap_steps
 
 __all__ = ["solve_linear"]
 
@@ -149,7 +149,7 @@ def _solve_on_rows(
     progress: Progress,
 ) -> Solution:
     """Solve on the rows as they are, by the method that suits their shape."""
-    if is_wide(problem):
+    if takes_cheap_steps(problem):
         return solve_wide(problem, coef, density, smoothing, tol, max_iter, progress)
     return ProximalNewton(problem, coef, density, smoothing).run(tol, max_iter, progress)
 

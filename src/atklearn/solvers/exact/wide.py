@@ -12,7 +12,7 @@ from atklearn.solvers.exact.dual import climb
 from atklearn.solvers.exact.newton import Progress, ProximalNewton
 from atklearn.solvers.exact.quasi_newton import ProximalQuasiNewton
 
-__all__ = ["is_wide", "solve_wide"]
+__all__ = ["is_wide", "solve_wide", "takes_cheap_steps"]
 
 # From so many columns on, a quasi-Newton step is cheaper than Newton's by more than it is worse.
 _MANY_COLUMNS = 600
@@ -28,6 +28,12 @@ def is_wide(problem: Problem) -> bool:
     n, d = problem.rows.n_rows, problem.rows.n_columns
     many = d > _MANY_COLUMNS or (d > _SOME_COLUMNS and n <= _FEW_ROWS * d)
     return problem.rows.is_dense and many and not problem.is_quadratic
+
+
+def takes_cheap_steps(problem: Problem) -> bool:
+    """Say whether cheaper steps than Newton's come first: on wide data, and where its many passes are dear."""
+    is_far = problem.rows.is_far and problem.rows.n_columns > _MANY_COLUMNS and not problem.is_quadratic
+    return is_far or is_wide(problem)
 
 
 def solve_wide(
