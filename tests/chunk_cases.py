@@ -43,7 +43,7 @@ def draw_case(seed: int) -> ChunkCase:
         "loss": loss,
         "k": float(rng.uniform(0.3, 1.0)),
         "C": float(n * 10.0 ** rng.uniform(-2, 1)),
-        "tol": 1e-13,
+        "tol": 1e-9,
     }
     options["fit_intercept"] = bool(rng.random() < 0.8)
     y: np.ndarray = f + 3.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 import time
 import weakref
@@ -134,3 +135,13 @@ def lazy_array(X, size, function=load, **options):
 
 def engine_on(X, y, weight=None, **options):
     return DaskEngine(split_rows(X, y, weight), **options)
+
+
+def oldest(client):
+    """Return address and process of a worker; nannies give up those that die in the moment they are born."""
+    return min(client.run(os.getpid).items(), key=lambda each: each[1])
+
+
+def kill_one(client):
+    """Kill a worker, as a system does that runs out of memory."""
+    os.kill(oldest(client)[1], signal.SIGKILL)

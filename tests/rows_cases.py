@@ -42,8 +42,7 @@ KINDS = {
     "dense64": lambda X, *others: CompiledRows(X.astype(np.float64), *others),
     "dense32": CompiledRows,
     "csr": lambda X, *others: CompiledRows(sp.csr_array(X.astype(np.float64)), *others),
-    "chunked64": lambda X, *others: in_chunks(X.astype(np.float64), *others),
-    "chunked_csr": lambda X, *others: in_chunks(sp.csr_array(X.astype(np.float64)), *others),
+    "chunked": lambda X, *others: in_chunks(X.astype(np.float64), *others),
 }
 LOSSES = {name: cls() for name, cls in INDIVIDUAL_LOSSES.items()} | {"log_cosh": LogCosh()}
 SHARES = (0.02, 0.3, 0.75, 1.0)  # of the mass that is in the top: less than one sample, some, most, all

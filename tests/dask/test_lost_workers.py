@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import time
 from types import SimpleNamespace
@@ -10,23 +9,26 @@ from types import SimpleNamespace
 import dask.array as da
 import numpy as np
 import pytest
-from dask_problems import N_ROWS, Meddling, die, engine_on, lazy_array, loaded, made_data, remembers, rows_of, solved_by
+from dask_problems import (
+    N_ROWS,
+    Meddling,
+    die,
+    engine_on,
+    kill_one,
+    lazy_array,
+    loaded,
+    made_data,
+    oldest,
+    remembers,
+    rows_of,
+    solved_by,
+)
 from distributed import Client, LocalCluster
 
 from atklearn.dask.cluster import Cluster, ClusterLostError
 
 pytestmark = pytest.mark.usefixtures("little_room")
 SOON = 20.0  # seconds, on a busy machine
-
-
-def oldest(client):
-    """Return address and process of a worker; nannies give up those that die in the moment they are born."""
-    return min(client.run(os.getpid).items(), key=lambda each: each[1])
-
-
-def kill_one(client):
-    """Kill a worker, as a system does that runs out of memory."""
-    os.kill(oldest(client)[1], signal.SIGKILL)
 
 
 def tasks_of(client):

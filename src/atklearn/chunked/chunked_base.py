@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import _fit_context
+from sklearn.base import _clone_parametrized, _fit_context
 
 from atklearn.chunked.checkpoint import Checkpoint, subject_of
 from atklearn.chunked.chunked_posing import ChunkedData, pose
@@ -39,6 +39,7 @@ class OnChunks:
     _own_parameters: ClassVar[dict[str, Any]] = {"checkpoint": None}  # with their defaults
     _own_constraints: ClassVar[dict[str, list[Any]]] = {"checkpoint": [str, Path, None]}
     _parameter_constraints: ClassVar[dict[str, list[Any]]]
+    _shared_parameters: ClassVar[tuple[str, ...]] = ()  # that copies have in common
     checkpoint: str | Path | None
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -49,7 +50,18 @@ class OnChunks:
 
     def _local_parameters(self) -> dict[str, Any]:
         """Return the parameters of the estimator in memory."""
-        return {name: getattr(self, name) for name in self._local._get_param_names()}
+        return {name: getattr(self, name) for name in self._local().get_params(deep=False)}
+
+    def __sklearn_clone__(self) -> Self:
+        """Return an unfitted copy; what it works with, a client or executor, is the same and not a copy of it."""
+        shared = {name: getattr(self, name) for name in self._shared_parameters}
+        vars(self).update(dict.fromkeys(shared))
+        try:
+            copy: Self = _clone_parametrized(self)
+        finally:
+            vars(self).update(shared)
+        vars(copy).update(shared)
+        return copy
 
     def _open(self, X: Any, y: Any, sample_weight: Any) -> ChunkedData:
         """Return the data as an engine holds them."""

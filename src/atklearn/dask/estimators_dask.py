@@ -25,6 +25,7 @@ class OnDask(OnChunks):
     """What all four share: collections as chunks, lazy predictions, a client."""
 
     _own_parameters: ClassVar[dict[str, Any]] = {"client": None, "persist": "auto", "checkpoint": None}
+    _shared_parameters: ClassVar[tuple[str, ...]] = ("client",)
     _own_constraints: ClassVar[dict[str, Any]] = {
         **OnChunks._own_constraints,
         "client": "no_validation",

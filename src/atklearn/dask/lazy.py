@@ -9,6 +9,7 @@ import dask.array as da
 import dask.dataframe as dd
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from atklearn.chunked.chunk import Block
 from atklearn.chunked.weights import ChunkedWeights
@@ -53,11 +54,9 @@ def lazy_prediction(local: Any, method: str, X: Any) -> da.Array:
 def _example(local: Any, method: str, X: Any) -> npt.NDArray[Any]:
     """Return the answer for no rows, to tell its kind: that for a row of zeros, without the row."""
     if isinstance(X, dd.DataFrame):
-        dtype = np.result_type(*X.dtypes) if len(X.columns) else np.dtype(np.float64)
-        row: Any = X._meta_nonempty.iloc[:1] * 0
+        row: Any = pd.DataFrame(0, index=[0], columns=X.columns).astype(dict(X.dtypes))
     else:
-        dtype = X.dtype
-        row = np.zeros((1, X.shape[1]), dtype=dtype)
+        row = np.zeros((1, X.shape[1]), dtype=X.dtype)
     answer: npt.NDArray[Any] = getattr(local, method)(row)
     return answer[:0]
 

@@ -29,6 +29,7 @@ class OnDisk(OnChunks):
     """What all four share: arrays that are cut into chunks of rows."""
 
     _own_parameters: ClassVar[dict[str, Any]] = {"executor": None, "chunk_rows": None, "checkpoint": None}
+    _shared_parameters: ClassVar[tuple[str, ...]] = ("executor",)
     _own_constraints: ClassVar[dict[str, list[Any]]] = {
         **OnChunks._own_constraints,
         "chunk_rows": [Interval(Integral, 1, None, closed="left"), None],
