@@ -74,6 +74,7 @@ class Memory:
         self.targets: dict[int, tuple[Array, Array | float]] = {}
         self.kept: dict[int, npt.NDArray[np.bool_] | None] = {}  # which rows count; None if all do
         self.is_empty = False
+        self.lock = threading.Lock()  # a task that was given up may still run when its successor does
 
     def keep(self, tokens: frozenset[int]) -> None:
         """Forget all but what is named."""

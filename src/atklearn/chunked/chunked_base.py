@@ -18,6 +18,7 @@ from atklearn.chunked.survey import survey
 from atklearn.estimators.callbacks import FitProgress
 from atklearn.estimators.fitting import keeping_fitted_state, warn_unless_converged
 from atklearn.estimators.linear_base import LinearATk
+from atklearn.losses.individual import IndividualLoss
 from atklearn.losses.messages import shown
 from atklearn.problems.posing import Posed
 from atklearn.problems.solution import Solution
@@ -134,12 +135,14 @@ class ChunkedATk(OnChunks, LinearATk):
                 if self._chooses_k():
                     k, which = self._auto_k(posing, *few_rows(fleet, surveyed, AUTO_ROWS))
                 posed = pose(posing, fleet, data, surveyed, k=k)
-                progress = _Following(self, fleet)
+                progress = _Following(self, fleet, posing.loss)
                 posed, solutions = self._solve(posed, which, progress)
                 self._publish(posed, solutions)
+                self.n_passes_ = fleet.reads + data.n_reads_to_spread
                 warn_unless_converged(solutions, posed.targets.names, self.tol, self.C_)
                 progress.finish()
             finally:
+                self._open_checkpoint = None
                 fleet.close()
         return self
 
@@ -148,15 +151,12 @@ class ChunkedATk(OnChunks, LinearATk):
         assert isinstance(progress, _Following)
         progress.checkpoint = self._checkpoint(posed)
         solved = super()._solve(posed, which, progress)
-        self.n_passes_ = progress.fleet.reads
         if progress.checkpoint is not None:
             progress.checkpoint.done()
-        self._open_checkpoint = None
         return solved
 
     def _checkpoint(self, posed: Posed) -> Checkpoint | None:
         """Return the checkpoint of this fit, if one is asked for."""
-        self._open_checkpoint = None
         if self.checkpoint is not None:
             rows: Any = posed.problems[0].rows
             subject = subject_of(self._local_parameters(), rows.counted, k_used=posed.k)
@@ -178,9 +178,9 @@ class ChunkedATk(OnChunks, LinearATk):
 class _Following(FitProgress):
     """Progress of a fit on chunks: it notes what was reached, and tells how often the data were read."""
 
-    def __init__(self, estimator: Any, fleet: Fleet) -> None:
+    def __init__(self, estimator: Any, fleet: Fleet, loss: IndividualLoss) -> None:
         super().__init__(estimator, None, None, None)
-        self.fleet = fleet
+        self.fleet, self.loss = fleet, loss
         self.checkpoint: Checkpoint | None = None
 
     def following(self, problem: str) -> Progress | None:
@@ -191,7 +191,8 @@ class _Following(FitProgress):
 
         def follow(step: int, objective: float, gap: float) -> bool:
             point = self.fleet.latest() if self.fleet.latest is not None else None
-            if self.checkpoint is not None and point is not None:
+            # where zero may be optimal the hinge stands in for the loss: what it has reached is no start for this one
+            if self.checkpoint is not None and point is not None and type(point.rows.loss) is type(self.loss):
                 self.checkpoint.note(problem, point)
             return report is not None and bool(report(step, objective, gap))
 

@@ -33,12 +33,15 @@ class ChunkedData:
         Of the features.
     spread : callable
         Takes one way to make weights per problem, returns them for all samples, in the form that users expect.
+    n_reads_to_spread : int
+        How often that reads the data.
     """
 
     engine: Engine
     n_features: int
     names: list[str] | None
     spread: Callable[[list[ChunkedWeights]], Any]
+    n_reads_to_spread: int = 0
 
 
 @dataclass(frozen=True)

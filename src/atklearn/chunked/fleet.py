@@ -90,11 +90,12 @@ def answer(request: Request, chunks: Sequence[tuple[int, Block | None]]) -> Repl
     reply = Reply(None)
     for index, block in chunks:
         memory = memories.setdefault(index, Memory())
-        try:
-            reply = reply.plus(Reply(Chunk(block, memory, request.steps, index).answer(request.question)))
-        except Missing:
-            reply = reply.plus(Reply(None, (index,)))
-        memory.keep(request.keep)
+        with memory.lock:
+            try:
+                reply = reply.plus(Reply(Chunk(block, memory, request.steps, index).answer(request.question)))
+            except Missing:
+                reply = reply.plus(Reply(None, (index,)))
+            memory.keep(request.keep)
     return reply
 
 

@@ -52,7 +52,9 @@ class OnDisk(OnChunks):
     def _open(self, X: Any, y: Any, sample_weight: Any) -> ChunkedData:
         chunks = array_chunks(X, y, sample_weight, self.chunk_rows)
         engine = ExecutorEngine(chunks, self.executor)
-        return ChunkedData(engine, int(X.shape[1]), None, lambda columns: _weights(chunks, columns))
+        return ChunkedData(
+            engine, int(X.shape[1]), None, lambda columns: _weights(chunks, columns), n_reads_to_spread=1
+        )
 
 
 def array_chunks(X: Any, y: Any, sample_weight: Any, chunk_rows: int | None) -> ArrayChunks:
