@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import atklearn as memory
 from atklearn import CollapseWarning
+from atklearn.chunked import chunked_rows, survey
 from atklearn.chunked.chunked_posing import ChunkedData
 from atklearn.chunked.fleet import forget
 from atklearn.chunked.sights import FoldPart
@@ -77,6 +78,21 @@ def test_a_newton_step_reads_the_data_twice(loss):
     fixed = 7  # survey; first point, its gradient, its curvature; another first smoothing; proof; sample_weights_
     assert model.n_iter_ >= 5
     assert model.n_passes_ <= 2 * model.n_iter_ + fixed
+
+
+@pytest.mark.parametrize("room", [None, 1 << 14])
+@pytest.mark.parametrize("loss", ["squared_error", "absolute_error"])
+def test_a_small_top_is_solved_on_the_rows_that_are_in_it(loss, room, monkeypatch):
+    """The largest losses are fetched, as many as there is room for; the certificate is that of all rows."""
+    X, f = draw(8000)
+    if room is not None:
+        for module in (survey, chunked_rows):
+            monkeypatch.setattr(module, "ROOM", room)
+    options = {"loss": loss, "k": 0.03, "tol": 1e-9}
+    model = ATkRegressor(chunk_rows=1700, **options).fit(X, f)
+    assert_same_fit(model, memory.ATkRegressor(**options).fit(X, f))
+    assert room is not None or model.n_passes_ <= 15
+    assert model.dual_gap_ <= 1e-9 * model.objective_
 
 
 def test_what_travels_does_not_grow_with_the_rows(monkeypatch):

@@ -131,7 +131,7 @@ class Fleet:
         self.engine = engine
         self.fit = uuid.uuid4().hex
         self.reads = self.rounds = 0
-        self.holders: WeakSet[Any] = WeakSet()
+        self.holders: WeakSet[HoldsVectors] = WeakSet()
         self.latest: ref[Any] | None = None  # the point that was differentiated last
         self._held: set[int] = set()
 
