@@ -161,7 +161,7 @@ def test_grids_are_scored_as_in_memory_on_the_same_folds(is_weighted):
     X, f = draw(400)
     weight = np.random.default_rng(1).uniform(0.5, 2.0, f.size) if is_weighted else None
     grid = {"ks": [0.3, 1.0], "Cs": [1.0, 100.0]}
-    model = ATkRegressorCV(cv=3, chunk_rows=90, **grid).fit(X, f, weight)
+    model = ATkRegressorCV(cv=3, chunk_rows=91, **grid).fit(X, f, weight)
     seed = int(np.random.RandomState(0).randint(1, 2**31 - 1, size=1)[0])
     splits = []
     for fold in range(3):
