@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.utils import check_array
+from sklearn.utils.extmath import row_norms
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
@@ -18,7 +19,6 @@ from atklearn.chunked.sights import FoldPart, Labels, Sight
 from atklearn.chunked.sums import Extremes, Picked, Sums
 from atklearn.losses.individual import Array
 from atklearn.problems.arrays import check_mass
-from atklearn.problems.features import Features
 
 __all__ = ["ROOM", "Counted", "Survey", "Surveyed", "spread_places", "survey"]
 
@@ -53,13 +53,17 @@ class Survey:
         if not kept.all():
             X, y, weight = X[kept], y[kept], weight[kept]
         codes = np.searchsorted(names, y) if self.has_labels else np.zeros(y.size, dtype=np.intp)
+        counts = np.bincount(codes, minlength=names.size)
+        masses = np.bincount(codes, weights=weight, minlength=names.size)
+        squares = np.bincount(codes, weights=weight * row_norms(X, squared=True), minlength=names.size)
         labels = Sums()
         for code, name in enumerate(names.tolist()):
-            own = codes == code
-            squares = Features(X, False).weighted_squares(np.where(own, weight, 0.0))
-            counts = {chunk.index: int(own.sum())}
+            extremes = Extremes.of(weight[codes == code])
             labels[name] = Sums(
-                counts=Sums(counts), mass=float(weight[own].sum()), squares=squares, weights=Extremes.of(weight[own])
+                counts=Sums({chunk.index: int(counts[code])}),
+                mass=float(masses[code]),
+                squares=float(squares[code]),
+                weights=extremes,
             )
         places = spread_places(y.size, self.n_sampled, chunk.index)
         sample = (np.full(places.size, chunk.index), X[places], y[places], weight[places])
