@@ -18,7 +18,7 @@ from atklearn.chunked.fleet import Fleet
 from atklearn.chunked.sights import Sight, View
 from atklearn.chunked.survey import survey
 from atklearn.dask.dask_blocks import split_rows
-from atklearn.dask.dask_engine import DaskEngine
+from atklearn.dask.dask_engine import dask_engine
 from atklearn.losses.individual import LogLoss
 from atklearn.problems.compiled_rows import CompiledRows
 from atklearn.problems.objective import Problem
@@ -134,7 +134,7 @@ def lazy_array(X, size, function=load, **options):
 
 
 def engine_on(X, y, weight=None, **options):
-    return DaskEngine(split_rows(X, y, weight), **options)
+    return dask_engine(split_rows(X, y, weight), **options)
 
 
 def oldest(client):

@@ -20,7 +20,7 @@ def two_workers():
 def cluster():
     # Workers that are born with all modules imported are there at once, again and again.
     with dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}):
-        get_mp_context().set_forkserver_preload(["atklearn.dask.cluster_asking", "dask_problems"])
+        get_mp_context().set_forkserver_preload(["atklearn.dask.cluster_engine", "dask_problems"])
         with two_workers() as cluster:
             yield cluster
 

@@ -27,7 +27,7 @@ from distributed.utils import key_split
 from atklearn.chunked import questions
 from atklearn.chunked.survey import Survey
 from atklearn.dask.chunk_graphs import Readers
-from atklearn.dask.cluster_asking import allot
+from atklearn.dask.cluster_engine import allot
 from atklearn.dask.dask_blocks import split_rows
 
 pytestmark = pytest.mark.usefixtures("little_room")
@@ -129,13 +129,13 @@ def test_data_are_kept_in_memory_if_they_take_half_of_it_at_most(client, monkeyp
         X = X[X[:, 0] > 0.0]
     monkeypatch.setattr("atklearn.dask.cluster.Cluster.memory", lambda _: X.itemsize * 40 * N_FEATURES / size)
     y = lazy_array(np.ones(40), 10)
-    monkeypatch.setattr("atklearn.dask.cluster_asking.sizeof", lambda block: block.nbytes)
+    monkeypatch.setattr("atklearn.dask.cluster_engine.sizeof", lambda block: block.nbytes)
     assert engine_on(X, y if is_known else y[y > 0.0], client=client).is_lazy == is_lazy
 
 
 def test_the_memory_of_all_workers_is_known(client):
     engine = engine_on(array(np.ones((4, 1)), 2), np.ones(4), client=client)
-    assert engine._asking.cluster.memory() == 2 * 2**30
+    assert engine.cluster.memory() == 2 * 2**30
 
 
 @pytest.mark.parametrize("n_threads", [1, 2])

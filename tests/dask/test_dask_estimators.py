@@ -23,7 +23,7 @@ import atklearn as memory
 from atklearn import CollapseWarning
 from atklearn.dask import ATkClassifier, ATkClassifierCV, ATkRegressor, ClusterLostError
 from atklearn.dask.cluster import Cluster
-from atklearn.dask.dask_engine import DaskEngine
+from atklearn.dask.cluster_engine import ClusterEngine
 
 CLASSES = {True: ATkClassifier, False: ATkRegressor}
 
@@ -136,7 +136,7 @@ def fragile():
 
 def before_question(monkeypatch, number, action):
     """Let something happen before the question of a number, counted from 1."""
-    ask, asked = DaskEngine.ask, []
+    ask, asked = ClusterEngine.ask, []
 
     def meddle(engine, request, chunks, **options):
         asked.append(request.question.name)
@@ -144,7 +144,7 @@ def before_question(monkeypatch, number, action):
             action()
         return ask(engine, request, chunks, **options)
 
-    monkeypatch.setattr(DaskEngine, "ask", meddle)
+    monkeypatch.setattr(ClusterEngine, "ask", meddle)
     return asked
 
 

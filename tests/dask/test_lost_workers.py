@@ -68,7 +68,7 @@ def test_a_worker_may_die_at_work(client, data):
 
 
 def test_data_that_kill_every_worker_end_the_fit(doomed_client, monkeypatch):
-    monkeypatch.setattr("atklearn.dask.cluster_asking._MOST_DEATHS", 1)
+    monkeypatch.setattr("atklearn.dask.cluster_engine._MOST_DEATHS", 1)
     X, y, _ = made_data(20)
     engine = engine_on(lazy_array(X, 10, function=die), y, client=doomed_client, persist=False)
     with pytest.raises(ClusterLostError, match="Workers died one after the other at the same chunk"):

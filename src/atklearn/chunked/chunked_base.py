@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from inspect import Parameter, Signature, signature
 from pathlib import Path
@@ -16,7 +17,7 @@ from atklearn.chunked.few_rows import few_rows
 from atklearn.chunked.fleet import Fleet
 from atklearn.chunked.survey import survey
 from atklearn.estimators.callbacks import FitProgress
-from atklearn.estimators.fitting import keeping_fitted_state, warn_unless_converged
+from atklearn.estimators.fitting import keeping_fitted_state, posing_of, warn_unless_converged
 from atklearn.estimators.linear_base import LinearATk
 from atklearn.losses.individual import IndividualLoss
 from atklearn.losses.messages import shown
@@ -27,10 +28,8 @@ from atklearn.solvers.exact.newton import Progress
 
 __all__ = ["ChunkedATk", "OnChunks"]
 
-_NOT_LOCAL = ("sample_weights_", "client_")
 
-
-class OnChunks:
+class OnChunks(ABC):
     """What plain and cross-validated estimators on chunks share: parameters beside the local ones, and the data.
 
     A subclass says by ``_open`` how data become chunks.
@@ -64,9 +63,9 @@ class OnChunks:
         vars(copy).update(shared)
         return copy
 
+    @abstractmethod
     def _open(self, X: Any, y: Any, sample_weight: Any) -> ChunkedData:
         """Return the data as an engine holds them."""
-        raise NotImplementedError
 
     def _name_features(self, data: ChunkedData) -> None:
         """Publish what is known of the features."""
@@ -83,7 +82,7 @@ class OnChunks:
         """
         local = self._local(**self._local_parameters())
         for name, value in vars(self).items():
-            if name.endswith("_") and not name.startswith("_") and name not in _NOT_LOCAL:
+            if name.endswith("_") and not name.startswith("_") and name != "sample_weights_":
                 setattr(local, name, value.to_local() if isinstance(value, OnChunks) else value)
         return local
 
@@ -128,7 +127,7 @@ class ChunkedATk(OnChunks, LinearATk):
             data = self._open(X, y, sample_weight)
             fleet = Fleet(data.engine)
             try:
-                posing = self._posing()
+                posing = posing_of(self, self._task)
                 surveyed = survey(fleet, data.n_features, has_labels=posing.is_classification)
                 self._name_features(data)
                 k, which = self._given_k()

@@ -101,7 +101,7 @@ class ChunkedPoint:
     def settle(self, mu: float, t: float = 0.0, along: Vector | None = None) -> tuple[Reading, tuple[float, float]]:
         """Find threshold and densities, here or along a ray: return the reading and the range of the predictions."""
         token, rays = (None, ()) if along is None else (along.token, (along,))
-        at = self.standing.smoothed_by(mu)
+        at = replace(self.standing, mu=mu)
         seen: dict[float, Sums] = {}
 
         def look(lam: float) -> Sums:

@@ -1,4 +1,4 @@
-"""Rows in chunks: see :mod:`atklearn.problems.rows` for the meaning. The chunks are compiled rows where they lie.
+"""Rows in chunks: see :mod:`atklearn.problems.rows` for the meaning. Passes over a chunk are compiled, where it lies.
 
 What has a number per row stays with them, as a :class:`~atklearn.chunked.vectors.Vector` that says how it is made.
 Nothing is computed before it is needed: so predictions along a ray are made in the pass that looks there first.

@@ -19,6 +19,7 @@ from atklearn.chunked.fleet import Fleet
 from atklearn.chunked.sights import FoldPart, Labels
 from atklearn.chunked.survey import survey
 from atklearn.estimators.callbacks import FitProgress
+from atklearn.estimators.fitting import posing_of
 from atklearn.estimators.linear_base import LinearATk
 from atklearn.estimators.search_base import LinearATkCV
 from atklearn.losses.individual import Array
@@ -124,7 +125,7 @@ class ChunkedATkCV(OnChunks, LinearATkCV):
         fleet = Fleet(data.engine)
         try:
             progress = FitProgress(self, None, None, None)
-            posing = self._posing()
+            posing = posing_of(self, "classification" if isinstance(self, ClassifierMixin) else "regression")
             surveyed = survey(fleet, data.n_features, has_labels=posing.is_classification)
             self._name_features(data)
             posed = pose(posing, fleet, data, surveyed)

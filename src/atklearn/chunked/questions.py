@@ -40,10 +40,6 @@ class Standing:
     threshold: float = 0.0
     density: int | None = None
 
-    def smoothed_by(self, mu: float) -> Standing:
-        """Return the same with another smoothing."""
-        return replace(self, mu=mu)
-
     def losses(self, chunk: Chunk) -> tuple[Array, Losses, Paying]:
         """Return ``u``, and all that is known of the losses, densities and pulls included."""
         u, losses, paid = self.expanded(chunk)

@@ -6,6 +6,7 @@ had it, can make it again: that is all there is to surviving the death of a work
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -50,7 +51,7 @@ class Maker(Protocol):
 
 
 @dataclass(frozen=True)
-class Step:
+class Step(ABC):
     """How a vector is made. ``token`` is its name, unique in a fit."""
 
     token: int
@@ -65,9 +66,9 @@ class Step:
         """Vectors that save a pass over the features, if they are there."""
         return ()
 
+    @abstractmethod
     def make(self, chunk: Maker) -> Array:
         """Return the vector of a chunk."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import dask
 import distributed
@@ -13,16 +13,20 @@ from dask.highlevelgraph import HighLevelGraph
 
 from atklearn.chunked.fleet import Reply, Request, forget
 from atklearn.dask.chunk_graphs import Graph, Readers, ask_reader, ask_remembered, shares, summed
-from atklearn.dask.cluster_asking import ClusterAsking
+from atklearn.dask.cluster_engine import ClusterEngine
 from atklearn.dask.dask_blocks import DaskBlocks
 from atklearn.losses.messages import shown
 from atklearn.problems.threads import thread_count
 
-__all__ = ["DaskEngine", "default_client"]
+__all__ = ["LocalEngine", "dask_engine", "default_client"]
 
 
-class DaskEngine:
-    """Asks chunks where Dask has them.
+def dask_engine(
+    blocks: DaskBlocks,
+    client: distributed.Client | None = None,
+    persist: bool | Literal["auto"] = "auto",
+) -> LocalEngine | ClusterEngine:
+    """Return what asks chunks where Dask has them.
 
     Parameters
     ----------
@@ -34,60 +38,20 @@ class DaskEngine:
         Whether the cluster keeps the data in memory during the fit. "auto" does if they take at most half of the
         memory of all workers. Data that are in memory already are used as they are.
 
-    Attributes
-    ----------
-    n_chunks : int
-    is_lazy : bool
-        Whether data are read for every question that needs them.
-    bytes_sent, bytes_received : int
-        What questions and answers have taken on their way to a cluster and back.
-
     Examples
     --------
     >>> import dask.array as da
     >>> from atklearn.chunked.fleet import Fleet
     >>> from atklearn.chunked.survey import survey
     >>> from atklearn.dask.dask_blocks import split_rows
-    >>> engine = DaskEngine(split_rows(da.ones((10, 3), chunks=(4, 3)), da.arange(10, chunks=4)))
+    >>> engine = dask_engine(split_rows(da.ones((10, 3), chunks=(4, 3)), da.arange(10, chunks=4)))
     >>> survey(Fleet(engine), 3, has_labels=False).counted().n_rows
     10
     """
-
-    def __init__(
-        self,
-        blocks: DaskBlocks,
-        client: distributed.Client | None = None,
-        persist: bool | Literal["auto"] = "auto",
-    ) -> None:
-        if persist not in (True, False, "auto"):
-            raise ValueError(f"persist is expected to be True, False or 'auto', got {shown(persist)}.")
-        client = default_client() if client is None else client
-        self.n_chunks = len(blocks)
-        self._asking: Any = LocalAsking(Readers(blocks)) if client is None else ClusterAsking(client, blocks, persist)
-
-    @property
-    def is_lazy(self) -> bool:
-        """Whether data are read for every question that needs them."""
-        return bool(self._asking.is_lazy)
-
-    @property
-    def bytes_sent(self) -> int:
-        """What questions have taken on their way to a cluster."""
-        return int(self._asking.bytes_sent)
-
-    @property
-    def bytes_received(self) -> int:
-        """What answers have taken on their way back."""
-        return int(self._asking.bytes_received)
-
-    def ask(self, request: Request, chunks: Sequence[int], *, reading: bool) -> Reply:
-        """Return the sum of what the chunks answer."""
-        reply: Reply = self._asking.ask(request, chunks, reading=reading)
-        return reply
-
-    def close(self, fit: str) -> None:
-        """Let all workers forget a fit."""
-        self._asking.close(fit)
+    if persist not in (True, False, "auto"):
+        raise ValueError(f"persist is expected to be True, False or 'auto', got {shown(persist)}.")
+    client = default_client() if client is None else client
+    return LocalEngine(blocks) if client is None else ClusterEngine(client, blocks, persist)
 
 
 def default_client() -> distributed.Client | None:
@@ -98,19 +62,20 @@ def default_client() -> distributed.Client | None:
         return None
 
 
-class LocalAsking:
+class LocalEngine:
     """Asks chunks in this process.
 
     Parameters
     ----------
-    readers : Readers
+    blocks : DaskBlocks
     """
 
     is_lazy = True
     bytes_sent = bytes_received = 0
 
-    def __init__(self, readers: Readers) -> None:
-        self.readers = readers
+    def __init__(self, blocks: DaskBlocks) -> None:
+        self.readers = Readers(blocks)
+        self.n_chunks = len(blocks)
 
     def ask(self, request: Request, chunks: Sequence[int], *, reading: bool) -> Reply:
         """Return the sum of what the chunks answer."""

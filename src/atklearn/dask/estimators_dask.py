@@ -14,7 +14,7 @@ from atklearn.chunked.chunked_posing import ChunkedData
 from atklearn.chunked.chunked_search import ChunkedATkCV
 from atklearn.dask.cluster import ClusterLostError
 from atklearn.dask.dask_blocks import is_dask, split_rows
-from atklearn.dask.dask_engine import DaskEngine, default_client
+from atklearn.dask.dask_engine import dask_engine, default_client
 from atklearn.dask.lazy import lazy_prediction, lazy_weights
 from atklearn.estimators import linear, search
 
@@ -83,7 +83,7 @@ class OnDask(OnChunks):
 
     def _open(self, X: Any, y: Any, sample_weight: Any) -> ChunkedData:
         blocks = split_rows(X, y, sample_weight)
-        engine = DaskEngine(blocks, self.client, self.persist)  # type: ignore[arg-type]
+        engine = dask_engine(blocks, self.client, self.persist)  # type: ignore[arg-type]
         spread = lambda columns: lazy_weights(blocks, columns)  # noqa: E731
         return ChunkedData(engine, blocks.n_features, blocks.feature_names, spread)
 

@@ -9,9 +9,21 @@ from typing import Any
 
 from sklearn.exceptions import ConvergenceWarning
 
+from atklearn.losses.individual import Task, resolve_individual_loss
+from atklearn.problems.posing import Posing, intercept_kind
 from atklearn.problems.solution import Solution, StopReason
 
-__all__ = ["keeping_fitted_state", "warn_unless_converged"]
+__all__ = ["keeping_fitted_state", "posing_of", "warn_unless_converged"]
+
+
+def posing_of(estimator: Any, task: Task) -> Posing:
+    """Return how a linear estimator states its problems."""
+    return Posing(
+        resolve_individual_loss(estimator.loss, task),
+        intercept_kind(estimator.fit_intercept, estimator.penalize_intercept),
+        getattr(estimator, "class_weight", None),
+        type(estimator).__name__,
+    )
 
 
 def warn_unless_converged(solutions: Sequence[Solution], names: Sequence[str], tol: float, C: float) -> None:

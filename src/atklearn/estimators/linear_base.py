@@ -13,11 +13,11 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from atklearn.estimators.callbacks import CallbackSupportMixin, FitProgress
-from atklearn.estimators.fitting import keeping_fitted_state, warn_unless_converged
+from atklearn.estimators.fitting import keeping_fitted_state, posing_of, warn_unless_converged
 from atklearn.estimators.judging import make_judge
 from atklearn.losses.individual import IndividualLoss, SquaredError, Task, resolve_individual_loss
 from atklearn.problems.arrays import check_mass, check_training
-from atklearn.problems.posing import Posed, Posing, intercept_kind, published
+from atklearn.problems.posing import Posed, Posing, published
 from atklearn.problems.solution import Solution
 from atklearn.selection.choosing import auto_k
 from atklearn.solvers.exact.solve import solve_linear
@@ -74,22 +74,13 @@ class LinearATk(CallbackSupportMixin, BaseEstimator):
         with keeping_fitted_state(self):
             X, y = check_training(self, X, y, y_numeric=self._task == "regression")
             progress = FitProgress(self, X, y, sample_weight)
-            posing = self._posing()
+            posing = posing_of(self, self._task)
             k, which = self._auto_k(posing, X, y, sample_weight) if self._chooses_k() else self._given_k()
             posed, solutions = self._solve(posing.on(X, y, sample_weight, k=k), which, progress)
             self._publish(posed, solutions)
             warn_unless_converged(solutions, posed.targets.names, self.tol, self.C_)
             progress.finish()
         return self
-
-    def _posing(self) -> Posing:
-        """Return how problems are stated."""
-        return Posing(
-            resolve_individual_loss(self.loss, self._task),
-            intercept_kind(self.fit_intercept, self.penalize_intercept),
-            getattr(self, "class_weight", None),
-            type(self).__name__,
-        )
 
     def _solve(self, posed: Posed, which: int, progress: FitProgress) -> tuple[Posed, list[Solution]]:
         """Solve the problems with one of the C there are to try; return them as solved."""

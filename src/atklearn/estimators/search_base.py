@@ -16,14 +16,15 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from atklearn.estimators.callbacks import CallbackSupportMixin, FitProgress
+from atklearn.estimators.fitting import posing_of
 from atklearn.estimators.jobs import map_jobs
 from atklearn.estimators.judging import Judge, make_judge
 from atklearn.estimators.linear_base import LinearATk
 from atklearn.losses.aggregate import resolve_k
-from atklearn.losses.individual import Array, IndividualLoss, resolve_individual_loss
+from atklearn.losses.individual import Array, IndividualLoss
 from atklearn.losses.messages import shown
 from atklearn.problems.arrays import check_features, check_mass, check_training
-from atklearn.problems.posing import Posed, Posing, intercept_kind
+from atklearn.problems.posing import Posed
 from atklearn.selection.choosing import choose_best, choose_within_error, default_Cs, default_folds, default_ks
 from atklearn.selection.folds import FilledFold, Fold, Split, cv_results
 from atklearn.solvers.exact.collapse import collapse_share
@@ -80,7 +81,7 @@ class LinearATkCV(CallbackSupportMixin, BaseEstimator):
         progress = FitProgress(self, X, y, sample_weight)
         if sample_weight is not None:
             sample_weight = check_mass(sample_weight, y.size)
-        posing = self._posing()
+        posing = posing_of(self, "classification" if classification else "regression")
         self._make_grids(posing.on(X, y, sample_weight))
         if classification:
             self.classes_ = np.unique(y)
@@ -97,15 +98,6 @@ class LinearATkCV(CallbackSupportMixin, BaseEstimator):
         """Drop what an earlier fit has left."""
         for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
             delattr(self, name)
-
-    def _posing(self) -> Posing:
-        """Return how problems are stated."""
-        return Posing(
-            resolve_individual_loss(self.loss, "classification" if isinstance(self, ClassifierMixin) else "regression"),
-            intercept_kind(self.fit_intercept, self.penalize_intercept),
-            getattr(self, "class_weight", None),
-            type(self).__name__,
-        )
 
     def _search(
         self, folds: Sequence[FilledFold], test_to_train: float, progress: FitProgress, shared: tuple[Any, ...] = ()

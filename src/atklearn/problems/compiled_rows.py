@@ -178,7 +178,7 @@ class CompiledRows:
 
     def split(self, z: Array) -> tuple[Array, float]:
         """Return the weights of the features and the intercept."""
-        return (z, 0.0) if self.ones is None else (z[:-1], float(z[-1]))
+        return self.features.split(z)
 
     def join(self, weights: Array, intercept: float) -> Array:
         """Return z from the weights of the features and the intercept."""

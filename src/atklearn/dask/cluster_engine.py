@@ -31,7 +31,7 @@ from atklearn.dask.chunk_graphs import (
 from atklearn.dask.cluster import Cluster, Promise, workers_died
 from atklearn.dask.dask_blocks import DaskBlocks
 
-__all__ = ["ClusterAsking", "allot"]
+__all__ = ["ClusterEngine", "allot"]
 
 # Of the memory of all workers, what data may take to be kept there.
 _SHARE_OF_MEMORY = 0.5
@@ -51,7 +51,7 @@ class _Errand:
     promise: Promise
 
 
-class ClusterAsking:
+class ClusterEngine:
     """Asks chunks by the workers of a cluster.
 
     Every worker is asked about the chunks that are at home there, in tasks that no other may run: elsewhere, a chunk
@@ -65,13 +65,16 @@ class ClusterAsking:
 
     Attributes
     ----------
+    n_chunks : int
     is_lazy : bool
     bytes_sent, bytes_received : int
+        What questions and answers have taken on their way to the cluster and back.
     """
 
     def __init__(self, client: Client, blocks: DaskBlocks, persist: bool | Literal["auto"]) -> None:
         self.cluster = Cluster(client)
         self.readers = Readers(blocks)
+        self.n_chunks = len(blocks)
         self.bytes_sent = self.bytes_received = 0
         self._name = uuid.uuid4().hex
         self._rounds = itertools.count(1)
