@@ -33,6 +33,7 @@ __all__ = [
     "average",
     "average_bottom_k",
     "average_top_k",
+    "check_k",
     "maximum",
     "ranked_loss",
     "ranked_range",
@@ -64,23 +65,44 @@ def resolve_k(k: float, total: float) -> float:
     >>> resolve_k(3, 10), resolve_k(0.25, 10), resolve_k(1.0, 10)
     (3.0, 2.5, 10.0)
     """
-    if isinstance(k, bool | np.bool_) or not isinstance(k, Real):
-        raise ValueError(
-            f"k is expected to be an int (a count of samples) or a float (a fraction of them), got {shown(k)}."
-        )
+    check_k(k)
     if isinstance(k, Integral):
-        if not 1 <= k <= total * (1 + _ROUNDING):
+        if k > total * (1 + _ROUNDING):
             raise ValueError(
                 f"k as an int counts samples (units of sample weight) and is expected in [1, {total:g}], got {k}; "
                 "pass a float in (0, 1] for a fraction of the samples."
             )
         return min(float(k), float(total))
-    if not 0.0 < k <= 1.0:
+    return float(k) * float(total)
+
+
+def check_k(k: float) -> None:
+    """Raise ValueError unless ``k`` is a count of at least one, or a fraction in (0, 1].
+
+    Parameters
+    ----------
+    k : int or float
+
+    Examples
+    --------
+    >>> check_k(3), check_k(0.25)
+    (None, None)
+    """
+    if isinstance(k, bool | np.bool_) or not isinstance(k, Real):
+        raise ValueError(
+            f"k is expected to be an int (a count of samples) or a float (a fraction of them), got {shown(k)}."
+        )
+    if isinstance(k, Integral):
+        if k < 1:
+            raise ValueError(
+                f"k as an int counts samples and is expected to be at least 1, got {k}; "
+                "pass a float in (0, 1] for a fraction of the samples."
+            )
+    elif not 0.0 < k <= 1.0:
         raise ValueError(
             f"k as a float is a fraction of the samples and is expected in (0, 1], got {shown(k)}; "
             "pass an int to count samples."
         )
-    return float(k) * float(total)
 
 
 @dataclass(frozen=True)

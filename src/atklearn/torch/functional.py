@@ -1,0 +1,156 @@
+"""Aggregates of tensors of losses: the mean of a slice of the losses in descending order, with its subgradient.
+
+Each function takes losses of any shape and returns their aggregate; with ``dim``, one per remaining place. ``weight``
+turns counts into mass, ``mask`` (True: counts) takes elements out: they count neither towards k nor towards the mean.
+``k`` is an int count (at most all there are) or a float share; a share of few elements is a fraction of the largest,
+never nothing. Where nothing is left to count the aggregate is 0 with a zero gradient.
+
+The gradient is the one of :meth:`atklearn.RankedRange.weights`: ties at the end of the slice share what is left of it.
+Weights are constants. Half precision is reduced in float32, which is also what comes out.
+"""
+
+from __future__ import annotations
+
+from numbers import Integral
+
+import torch
+from torch import Tensor
+
+from atklearn.losses import aggregate as ranges
+from atklearn.torch import fused
+from atklearn.torch.elements import Dims, Elements, wide
+from atklearn.torch.ranking import amount_of, level_of, shares_of
+
+__all__ = ["average", "average_bottom_k", "average_top_k", "maximum", "ranked_range", "threshold", "top_k"]
+
+
+def average_top_k(
+    losses: Tensor, k: float | Tensor, weight: Tensor | None = None, mask: Tensor | None = None, dim: Dims = None
+) -> Tensor:
+    """Return the mean of the k largest losses, AT_k (Eq. 1 of the paper).
+
+    Parameters
+    ----------
+    losses : Tensor
+        One per element, of any shape: ``reduction="none"`` of any criterion.
+    k : int, float or Tensor of no dimension
+        An int counts elements (units of weight), a float in (0, 1] is a share of them; a tensor is a share, too.
+    weight, mask : Tensor, optional
+        Of a shape that broadcasts to that of the losses; ``mask`` is False where an element does not count.
+    dim : int or tuple of int, optional
+        What to aggregate over; all by default.
+
+    Examples
+    --------
+    >>> import torch
+    >>> losses = torch.tensor([3.0, 0.0, 2.0, 2.0], requires_grad=True)
+    >>> value = average_top_k(losses, 2)
+    >>> value.backward()
+    >>> value.item(), losses.grad
+    (2.5, tensor([0.5000, 0.0000, 0.2500, 0.2500]))
+    >>> average_top_k(losses.detach(), 0.5, mask=torch.tensor([False, True, True, True])).item()
+    2.0
+    """
+    elements = Elements.of(losses, weight, mask, dim)
+    if weight is None and fused.pays(elements.losses):
+        return _fused(elements, k)
+    return _mean(ranges.average_top_k(k), elements)
+
+
+def average(losses: Tensor, weight: Tensor | None = None, mask: Tensor | None = None, dim: Dims = None) -> Tensor:
+    """Return the mean of all losses that count.
+
+    Examples
+    --------
+    >>> import torch
+    >>> average(torch.tensor([3.0, 0.0, 2.0, 2.0]), mask=torch.tensor([True, True, False, False])).item()
+    1.5
+    """
+    return _mean(ranges.average(), Elements.of(losses, weight, mask, dim))
+
+
+def maximum(losses: Tensor, weight: Tensor | None = None, mask: Tensor | None = None, dim: Dims = None) -> Tensor:
+    """Return the largest loss (with weights: the mean of the largest one unit of weight).
+
+    Examples
+    --------
+    >>> import torch
+    >>> maximum(torch.tensor([[3.0, 0.0], [2.0, 5.0]]), dim=1)
+    tensor([3., 5.])
+    """
+    return _mean(ranges.maximum(), Elements.of(losses, weight, mask, dim))
+
+
+def top_k(losses: Tensor, k: int, weight: Tensor | None = None, mask: Tensor | None = None, dim: Dims = None) -> Tensor:
+    """Return the k-th largest loss.
+
+    Examples
+    --------
+    >>> import torch
+    >>> top_k(torch.tensor([3.0, 0.0, 2.0]), 2).item()
+    2.0
+    """
+    return _mean(ranges.top_k(k), Elements.of(losses, weight, mask, dim))
+
+
+def average_bottom_k(
+    losses: Tensor, k: float, weight: Tensor | None = None, mask: Tensor | None = None, dim: Dims = None
+) -> Tensor:
+    """Return the mean of the k smallest losses: what is left when the largest are taken for wrong.
+
+    Examples
+    --------
+    >>> import torch
+    >>> average_bottom_k(torch.tensor([3.0, 0.0, 2.0, 900.0]), 2).item()
+    1.0
+    """
+    return _mean(ranges.average_bottom_k(k), Elements.of(losses, weight, mask, dim))
+
+
+def ranked_range(
+    losses: Tensor,
+    start: float,
+    stop: float,
+    weight: Tensor | None = None,
+    mask: Tensor | None = None,
+    dim: Dims = None,
+) -> Tensor:
+    """Return the mean of the losses ranked ``start + 1`` to ``stop`` from the top (AoRR).
+
+    Examples
+    --------
+    >>> import torch
+    >>> ranked_range(torch.tensor([3.0, 0.0, 2.0, 900.0]), 1, 3).item()
+    2.5
+    """
+    return _mean(ranges.ranked_range(start, stop), Elements.of(losses, weight, mask, dim))
+
+
+def threshold(
+    losses: Tensor, k: float | Tensor, weight: Tensor | None = None, mask: Tensor | None = None, dim: Dims = None
+) -> Tensor:
+    """Return the smallest of the k largest losses, the paper's lambda, without gradient.
+
+    Examples
+    --------
+    >>> import torch
+    >>> threshold(torch.tensor([3.0, 0.0, 2.0, 2.0]), 0.5).item()
+    2.0
+    """
+    elements = Elements.of(losses, weight, mask, dim)
+    return level_of(elements, amount_of(k, elements.total()))
+
+
+def _mean(aggregate: ranges.RankedRange, elements: Elements) -> Tensor:
+    return (shares_of(aggregate, elements) * elements.values()).sum(-1)
+
+
+def _fused(elements: Elements, k: float | Tensor) -> Tensor:
+    """Aggregate large rows on a GPU in few passes over them."""
+    counts = isinstance(k, Integral)
+    if not isinstance(k, Tensor):
+        ranges.check_k(k)
+        k = torch.full((), float(k), dtype=wide(elements.losses.device), device=elements.losses.device)
+    kept, n = elements.losses.shape[:-1], elements.losses.shape[-1]
+    mask = None if elements.mask is None else elements.mask.reshape(-1, n)
+    return fused.average_top_k_rows(elements.losses.reshape(-1, n), k, counts, mask).reshape(kept)
