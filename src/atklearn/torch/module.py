@@ -110,10 +110,8 @@ class AverageTopKLoss(nn.Module):
 
     @property
     def threshold(self) -> Tensor:
-        """The lambda of ``scope="dataset"``."""
-        if not isinstance(self.tracked, TrackedThreshold | LearntThreshold):
-            raise AttributeError("Only scope='dataset' without groups keeps a threshold; see atklearn.torch.threshold.")
-        return self.tracked.threshold.squeeze()
+        """The lambda of ``scope="dataset"``; of groups and batches none is kept."""
+        return self.tracked.threshold.squeeze()  # type: ignore[union-attr]
 
     def forward(
         self,

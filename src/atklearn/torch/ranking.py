@@ -5,12 +5,13 @@ Nothing here looks at a number on the host, so nothing waits for the device, bre
 
 from __future__ import annotations
 
+from math import ceil
 from numbers import Integral
 
 import torch
 from torch import Tensor
 
-from atklearn.losses.aggregate import RankedRange, check_k, least_mass, rank_of
+from atklearn.losses.aggregate import RankedRange, check_k, least_mass
 from atklearn.torch.elements import Elements, positive, wide
 from atklearn.torch.team import ALONE, Team
 
@@ -81,7 +82,7 @@ def level_of(elements: Elements, amount: Tensor | float, team: Team = ALONE) -> 
         return values.sum(-1)
     mass = elements.mass()
     if mass is None and not isinstance(amount, Tensor):
-        rank = rank_of(amount, n)
+        rank = min(max(ceil(amount * _NEARLY), 1), n)
         if values.device.type == "cpu":  # faster than sorting there, slower elsewhere
             return values.kthvalue(n - rank + 1, dim=-1).values
         return values.sort(-1, descending=True).values[..., rank - 1]

@@ -18,7 +18,7 @@ __all__ = ["LearntThreshold", "Pending", "TrackedThreshold"]
 
 _TAIL = 256.0  # losses above lambda that are remembered: lambda is known to some 5 % of their spread then
 _FASTEST = 0.1  # of the way in one step, however large the batch: the density of the losses is only guessed
-_LEAST_SCALE = 0.3  # of the mean distance: so lambda comes down also when no loss is above it
+_LEAST = 0.1  # of the mean distance from lambda is the scale of a step at least; more, the fewer losses are above it
 
 
 class LearntThreshold(nn.Module):
@@ -50,7 +50,7 @@ class TrackedThreshold(nn.Module):
 
     threshold: Tensor
     seen: Tensor
-    scales: Tensor
+    recent: Tensor
     least: Tensor
 
     def __init__(self, memory: float | None, accumulate: int) -> None:
@@ -58,7 +58,8 @@ class TrackedThreshold(nn.Module):
         self.memory = memory
         self.register_buffer("threshold", torch.zeros(1, dtype=torch.float64))
         self.register_buffer("seen", torch.zeros(1, dtype=torch.float64))
-        self.register_buffer("scales", torch.zeros(2, dtype=torch.float64))  # mean excess over s, mean distance
+        # of late: mean excess over lambda and mass above it, each relative to s, and mean distance from it
+        self.register_buffer("recent", torch.zeros(3, dtype=torch.float64))
         self.register_buffer("least", torch.full((1,), torch.inf, dtype=torch.float64))
         self.pending = Pending(4, accumulate)
 
@@ -77,9 +78,11 @@ class TrackedThreshold(nn.Module):
         if self.training:
             with torch.no_grad():
                 self.threshold.copy_(threshold)
-                self.scales.copy_(torch.where(begins, spread, self.scales))
+                self.recent.copy_(
+                    torch.where(begins, torch.stack([spread, torch.ones_like(spread), spread]), self.recent)
+                )
                 self.least.copy_(torch.where(counts, torch.minimum(self.least, least), self.least))
-                self._move(sums[:4] * (counts & ~begins), torch.where(begins, sums[0], 0.0), share)
+                self._move(torch.where(counts & ~begins, sums[:4], 0.0), torch.where(begins, sums[0], 0.0), share)
         return part, sums[0]
 
     def _move(self, sums: Tensor, first: Tensor, share: Tensor) -> None:
@@ -93,10 +96,12 @@ class TrackedThreshold(nn.Module):
         pull = gain * (above / mass / share - 1.0)
         # the logarithm tames steps of large batches; those of small ones stay proportional, and so unbiased
         pull = torch.where(pull > 0, torch.log1p(pull.clamp(min=0.0)), pull)
-        moved = self.threshold + pull * torch.maximum(self.scales[0], _LEAST_SCALE * self.scales[1])
+        excess_then, above_then, distance_then = self.recent
+        scale = torch.maximum(excess_then, (1.0 - above_then).clamp(min=_LEAST) * distance_then)
         floor = torch.minimum(self.threshold, self.least)  # below all losses there is no better lambda
-        self.threshold.copy_(torch.maximum(moved, floor))
-        self.scales.add_(gain * (torch.cat([excess / share, distance[None]]) / mass - self.scales))
+        self.threshold.copy_(torch.maximum(self.threshold + pull * scale, floor))
+        now = torch.cat([excess / share, above / share, distance[None]]) / mass
+        self.recent.add_(gain * (now - self.recent))
         self.least.masked_fill_(is_complete, torch.inf)
 
 
