@@ -138,9 +138,11 @@ class AverageTopKLoss(nn.Module):
             ``num_items_in_batch`` of Hugging Face's Trainer: return this batch's part of a mean over all of them. The
             caller then neither divides by the number of batches nor averages over processes.
         """
-        k = self.share[0] if self._count is None else self._count
+        k = self._amount()
         team = Team.of(self.process_group) if self.sync and self.training else ALONE
         elements = Elements.of(losses, weight, mask, self.dim)
+        if self.tracked is not None and self.share.device != losses.device:
+            raise ValueError(f"loss and losses are expected on one device: call loss.to({str(losses.device)!r}) first.")
         if self.n_groups is not None:
             assert self.tracked is not None
             part, mass = self.tracked(elements, _checked_group(group, losses), k, team)
@@ -158,6 +160,13 @@ class AverageTopKLoss(nn.Module):
         if count is not None:
             return (part * (mass / count)).to(part.dtype)
         return team.joined(part)
+
+    def _amount(self) -> float | Tensor:
+        """Return k: plain where that waits for nothing, as a tensor where a graph would hold on to the number."""
+        if self._count is not None:
+            return self._count
+        waits = self.share.device.type != "cpu" or torch.compiler.is_compiling()
+        return self.share[0] if waits else float(self.share)
 
     def extra_repr(self) -> str:
         """Show what was set."""
