@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from atklearn.losses import aggregate as ranges
-from atklearn.torch import fused
+from atklearn.torch import fused_rows as fused
 from atklearn.torch.elements import Dims, Elements, wide
 from atklearn.torch.ranking import amount_of, level_of, shares_of
 
