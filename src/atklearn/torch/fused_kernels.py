@@ -1,0 +1,260 @@
+# mypy: disable-error-code="no-untyped-def, import-not-found, import-untyped"
+"""The Triton kernels of the average top-k loss: a sample, one pass over the losses, and little work on what it leaves.
+
+A sample of every row gives a bracket that holds the threshold, but for one case in 1e5 (`gather`, `bracket`). One pass
+over all losses counts and sums what is above the bracket and lists what is inside, some percent of the row (`scan`).
+An end of the bracket that is tied in the sample is not listed but counted: ties, however many, take no room. Bins of
+the listed (`count_bins`) leave one bin, in which the threshold is found exactly (`settle`, in `fused_settling`).
+Where the bracket missed, the same search goes over the whole row: exact, slowly. The gradient is one more pass
+(`spread`).
+
+Losses are compared as floats wherever that is enough. Where they are counted in bins they become keys: integers in the
+order of the losses, with both zeros at 0 and NaN at the top.
+"""
+
+from __future__ import annotations
+
+try:
+    import triton
+    import triton.language as tl
+except ImportError:  # as in torch for CPUs: then nothing of this is called
+    HAS_TRITON = False
+
+    def jit(kernel):
+        """Return what cannot be compiled as it is."""
+        return kernel
+
+    def constant(value):
+        """Return a constant of kernels, a number like any other."""
+        return value
+
+else:
+    HAS_TRITON = True
+    jit, constant = triton.jit, tl.constexpr
+
+SAMPLE, PIVOTS = 16384, 512  # losses looked at for the bracket, and those of them that may be its ends
+BIN_BITS, BINS = constant(9), 512
+SLOTS = 16  # counters of a row, which fill one cache line
+
+# the counters of a row: the ends of its bracket, how many losses are where, what was listed, how much is done
+BOTTOM, TOP, ABOVE, AT_TOP, AT_BOTTOM, EXIST, LISTED, LEFT_OUT, BINNED, LOW, HIGH, FINISHED = (
+    constant(slot) for slot in range(12)
+)
+NOTHING = constant(-(2**31))  # the key of a loss that does not exist: below all others
+LARGEST_KEY = constant(2**31 - 1)
+INFINITE_KEY = constant(0x7F800000)
+LOWEST_KEY = constant(-0x7F800001)  # of minus infinity
+
+
+@jit
+def key_of(x):
+    """Return the keys of losses."""
+    bits = x.to(tl.int32, bitcast=True)
+    key = bits ^ ((bits >> 31) & 0x7FFFFFFF)
+    key = tl.where(x == 0.0, 0, key)
+    return tl.where(x == x, key, LARGEST_KEY)
+
+
+@jit
+def loss_of(key):
+    """Return the losses of keys."""
+    return (key ^ ((key >> 31) & 0x7FFFFFFF)).to(tl.float32, bitcast=True)
+
+
+@jit
+def mix(x):
+    """Scatter integers over all of 32 bits (multiplications by odd constants, and shifts)."""
+    x = x.to(tl.uint32)
+    x = (x ^ (x >> 16)) * 0x7FEB352D
+    x = (x ^ (x >> 15)) * 0x846CA68B
+    return x ^ (x >> 16)
+
+
+@jit
+def gather(
+    losses, mask, sample, bins, counters, n, MASKED: tl.constexpr, SIZE: tl.constexpr, ALL: tl.constexpr,
+    N_BINS: tl.constexpr, N_SLOTS: tl.constexpr
+):  # fmt: skip
+    """Take one loss from each of equal parts of the row, at a place that no pattern follows; clear the counters."""
+    row = tl.program_id(1).to(tl.int64)
+    part = tl.program_id(0) * SIZE + tl.arange(0, SIZE)
+    first = part.to(tl.int64) * n // ALL
+    width = (part.to(tl.int64) + 1) * n // ALL - first
+    place = row * n + first + ((mix(part).to(tl.int64) * width) >> 32)
+    key = key_of(tl.load(losses + place).to(tl.float32))
+    if MASKED:
+        key = tl.where(tl.load(mask + place) != 0, key, NOTHING)
+    tl.store(sample + row * ALL + part, key)
+    tl.store(bins + row * N_BINS + part, tl.zeros((SIZE,), tl.int32), mask=part < N_BINS)
+    start = tl.zeros((SIZE,), tl.int64)
+    start = tl.where(part == TOP, start + INFINITE_KEY * 2 + 1, start)
+    start = tl.where(part == BOTTOM, start + LOWEST_KEY * 2 + 1, start)
+    start = tl.where(part == LOW, start + LARGEST_KEY, start)
+    start = tl.where(part == HIGH, start + NOTHING, start)
+    tl.store(counters + row * N_SLOTS + part, start, mask=part < N_SLOTS)
+
+
+@jit
+def bracket(
+    sample, k, k_stride, counters, n, deviations, COUNTS: tl.constexpr, ALL: tl.constexpr, OWN: tl.constexpr,
+    STRIDE: tl.constexpr, N_SLOTS: tl.constexpr
+):  # fmt: skip
+    """Find two losses between which the threshold lies, from its place in the sample and how far that may be off.
+
+    Every program counts how much of the sample is above, and at least at, some losses of its own: no search, no steps.
+    """
+    row = tl.program_id(1).to(tl.int64)
+    counter = counters + row * N_SLOTS
+    keys = tl.load(sample + row * ALL + tl.arange(0, ALL))
+    size = tl.sum((keys > NOTHING).to(tl.int32), 0)
+    wanted = tl.load(k + row * k_stride)
+    if COUNTS:
+        rank = (wanted * ALL / n).to(tl.float32)
+        variance = rank * (1.0 - rank / ALL)
+        rank = tl.minimum(rank, size.to(tl.float32))
+    else:
+        rank = (wanted * size).to(tl.float32)
+        variance = rank * (1.0 - wanted.to(tl.float32))
+    margin = deviations * (tl.sqrt(tl.maximum(variance, 0.0)) + 1.0)
+    for place in tl.static_range(OWN):
+        own = tl.load(sample + row * ALL + (tl.program_id(0) * OWN + place) * STRIDE)
+        both = tl.sum((keys > own).to(tl.int32) + ((keys >= own).to(tl.int32) << 16), 0)
+        above = both & 0xFFFF
+        at_least = both >> 16
+        number = tl.maximum(tl.minimum(own, INFINITE_KEY), LOWEST_KEY)
+        end = number.to(tl.int64) * 2 + ((at_least > above + 1) | (number != own)).to(tl.int64)
+        if above <= rank - margin:
+            tl.atomic_min(counter + TOP, end, sem="relaxed")
+        if at_least >= rank + margin:
+            tl.atomic_max(counter + BOTTOM, end, sem="relaxed")
+
+
+@jit
+def ends_of(counter):
+    """Return of a bracket the keys of its lower and upper end, whether they are tied, and the range that is listed.
+
+    A counter holds twice the key of an end, plus 1 where it is tied: such an end is not listed but counted.
+    """
+    top = tl.load(counter + TOP)
+    tied_top = (top & 1).to(tl.int32)
+    top = (top >> 1).to(tl.int32)
+    tied_top = tl.where(top == LOWEST_KEY, 1, tied_top)
+    bottom = tl.load(counter + BOTTOM)
+    tied_bottom = (bottom & 1).to(tl.int32)
+    bottom = (bottom >> 1).to(tl.int32)
+    tied_bottom = tl.where(bottom == LOWEST_KEY, 1, tied_bottom)
+    tied_bottom = tl.where(bottom < top, tied_bottom, tied_top)
+    bottom = tl.minimum(bottom, top)
+    first = bottom + tied_bottom
+    last = top - tied_top
+    last = tl.where(last == -1, -2, last)  # not a key, for both zeros are at 0
+    return bottom, top, tied_bottom, tied_top, first, last
+
+
+@jit
+def bits_of(width):
+    """Return a number of bits that is enough for the numbers up to ``width``."""
+    return tl.maximum((width.to(tl.float32).to(tl.int32, bitcast=True) >> 23) - 126, 0)
+
+
+@jit
+def scan(
+    losses, mask, counters, listed, lengths, sums, n, capacity, MASKED: tl.constexpr, GROUPS: tl.constexpr,
+    GROUP: tl.constexpr, N_SLOTS: tl.constexpr, STAGES: tl.constexpr
+):  # fmt: skip
+    """Count and sum what is above the bracket, count ties at its ends, list what is inside.
+
+    Every program has a list of its own, and takes blocks from all over the row, so that all lists get about as long.
+    What does not exist is taken for minus infinity: only `settle` has to know.
+    """
+    BLOCK: tl.constexpr = GROUPS * GROUP
+    row = tl.program_id(1).to(tl.int64)
+    counter = counters + row * N_SLOTS
+    own = row * tl.num_programs(0) + tl.program_id(0)
+    bottom_key, top_key, tied_bottom, tied_top, first_key, last_key = ends_of(counter)
+    bottom, top, least, most = loss_of(bottom_key), loss_of(top_key), loss_of(first_key), loss_of(last_key)
+    ties = tied_bottom + tied_top > 0
+    # a thread holds whole groups: sums over a group need no other thread
+    spot = tl.arange(0, GROUPS)[:, None] * GROUP + tl.arange(0, GROUP)[None, :]
+    total = tl.zeros((GROUPS,), tl.float64)
+    n_above = tl.zeros((GROUPS,), tl.int32)
+    n_top = tl.zeros((GROUPS,), tl.int32)
+    n_bottom = tl.zeros((GROUPS,), tl.int32)
+    n_exist = tl.zeros((GROUPS,), tl.int32)
+    length = tl.full((), 0, tl.int32)
+    for block in tl.range(tl.program_id(0), tl.cdiv(n, BLOCK), tl.num_programs(0), num_stages=STAGES):
+        first = tl.cast(block, tl.int64) * BLOCK
+        there = spot < tl.minimum(n - first, BLOCK).to(tl.int32)
+        x = tl.load(losses + (row * n + first) + spot, mask=there, other=-float("inf")).to(tl.float32)
+        if MASKED:
+            exists = tl.load(mask + (row * n + first) + spot, mask=there, other=0) != 0
+            n_exist += tl.sum(exists.to(tl.int32), 1)
+            x = tl.where(exists, x, -float("inf"))
+        above = ~(x <= top)  # NaN too
+        inside = (x <= most) & (x >= least)
+        total += tl.sum(tl.where(above, x, 0.0).to(tl.float64), 1)
+        n_above += tl.sum(above.to(tl.int32), 1)
+        if ties:
+            n_top += tl.sum((x == top).to(tl.int32), 1)
+            n_bottom += tl.sum((x == bottom).to(tl.int32), 1)
+        found = tl.sum(inside.to(tl.int32), 1)
+        place = (length + tl.cumsum(found, 0) - found)[:, None] + tl.cumsum(inside.to(tl.int32), 1) - 1
+        length += tl.sum(found, 0)
+        if length <= capacity:
+            tl.store(listed + own * capacity + place, x, mask=inside)
+    tl.store(lengths + own, tl.minimum(length, capacity))
+    tl.store(sums + own, tl.sum(total, 0))
+    tl.atomic_add(counter + ABOVE, tl.sum(n_above, 0).to(tl.int64), sem="relaxed")
+    tl.atomic_add(counter + LISTED, length.to(tl.int64), sem="relaxed")
+    if ties:
+        tl.atomic_add(counter + AT_TOP, tl.sum(n_top, 0).to(tl.int64), sem="relaxed")
+        tl.atomic_add(counter + AT_BOTTOM, tl.sum(n_bottom, 0).to(tl.int64), sem="relaxed")
+    if length > capacity:
+        tl.atomic_add(counter + LEFT_OUT, 1, sem="relaxed")
+    if MASKED:
+        tl.atomic_add(counter + EXIST, tl.sum(n_exist, 0).to(tl.int64), sem="relaxed")
+
+
+@jit
+def count_bins(
+    listed, lengths, counters, bins, capacity, n_lists, LISTS: tl.constexpr, WIDTH: tl.constexpr,
+    N_BINS: tl.constexpr, N_SLOTS: tl.constexpr
+):  # fmt: skip
+    """Count the listed losses in bins of equally many keys."""
+    row = tl.program_id(1).to(tl.int64)
+    _, _, _, _, first_key, last_key = ends_of(counters + row * N_SLOTS)
+    shift = tl.maximum(bits_of(last_key.to(tl.int64) - first_key.to(tl.int64)) - BIN_BITS, 0)
+    lists = tl.program_id(0) * LISTS + tl.arange(0, LISTS)
+    length = tl.load(lengths + row * n_lists + lists, mask=lists < n_lists, other=0)
+    counts = tl.zeros((N_BINS,), tl.int32)
+    missing = -tl.sum(length, 0)
+    for first in range(0, tl.max(length, 0), WIDTH):
+        place = first + tl.arange(0, WIDTH)
+        exists = place[None, :] < length[:, None]
+        at = (row * n_lists + lists)[:, None] * capacity + place[None, :]
+        key = key_of(tl.load(listed + at, mask=exists, other=0.0))
+        its_bin = ((key.to(tl.uint32) - first_key.to(tl.uint32)) >> shift.to(tl.uint32)).to(tl.int32)
+        # Missing ones go into bin 0 and are taken out below: a mask that is reshaped may come in another order.
+        counts += tl.histogram(tl.where(exists, its_bin, 0).reshape(LISTS * WIDTH), N_BINS)
+        missing += LISTS * WIDTH
+    spot = tl.arange(0, N_BINS)
+    counts -= tl.where(spot == 0, missing, 0)
+    tl.atomic_add(bins + row * N_BINS + spot, counts, mask=counts > 0, sem="relaxed")
+
+
+@jit
+def spread(losses, mask, weights, incoming, gradient, n, MASKED: tl.constexpr, SIZE: tl.constexpr):
+    """Write the gradient: the row's incoming one times the weight of every loss."""
+    row = tl.program_id(1).to(tl.int64)
+    from_above = tl.load(incoming + row).to(tl.float32)
+    cut = tl.load(weights + 4 * row + 1)
+    at_above = tl.load(weights + 4 * row + 2) * from_above
+    at_cut = tl.load(weights + 4 * row + 3) * from_above
+    first = tl.program_id(0).to(tl.int64) * SIZE
+    spot = tl.arange(0, SIZE)
+    there = spot < tl.minimum(n - first, SIZE).to(tl.int32)
+    x = tl.load(losses + (row * n + first) + spot, mask=there, other=0.0).to(tl.float32)
+    slope = tl.where(x <= cut, tl.where(x == cut, at_cut, 0.0), at_above)
+    if MASKED:
+        slope = tl.where(tl.load(mask + (row * n + first) + spot, mask=there, other=0) != 0, slope, 0.0)
+    tl.store(gradient + (row * n + first) + spot, slope.to(gradient.dtype.element_ty), mask=there)
