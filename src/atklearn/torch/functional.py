@@ -11,13 +11,14 @@ Weights are constants. Half precision is reduced in float32, which is also what 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from numbers import Integral
 
 import torch
 from torch import Tensor
 
 from atklearn.losses import aggregate as ranges
-from atklearn.torch import fused_rows as fused
+from atklearn.torch import fused_rows
 from atklearn.torch.elements import Dims, Elements, wide
 from atklearn.torch.ranking import amount_of, level_of, shares_of
 
@@ -52,8 +53,8 @@ def average_top_k(
     2.0
     """
     elements = Elements.of(losses, weight, mask, dim)
-    if weight is None and fused.pays(elements.losses):
-        return _fused(elements, k)
+    if weight is None and fused_rows.pays(elements.losses):
+        return _fused(fused_rows.average_top_k_rows, elements, k)
     return _mean(ranges.average_top_k(k), elements)
 
 
@@ -137,7 +138,9 @@ def threshold(
     >>> threshold(torch.tensor([3.0, 0.0, 2.0, 2.0]), 0.5).item()
     2.0
     """
-    elements = Elements.of(losses, weight, mask, dim)
+    elements = Elements.of(losses.detach(), weight, mask, dim)
+    if weight is None and fused_rows.pays(elements.losses):
+        return _fused(fused_rows.threshold_rows, elements, k)
     return level_of(elements, amount_of(k, elements.total()))
 
 
@@ -145,12 +148,12 @@ def _mean(aggregate: ranges.RankedRange, elements: Elements) -> Tensor:
     return (shares_of(aggregate, elements) * elements.values()).sum(-1)
 
 
-def _fused(elements: Elements, k: float | Tensor) -> Tensor:
-    """Aggregate large rows on a GPU in few passes over them."""
+def _fused(aggregate: Callable[..., Tensor], elements: Elements, k: float | Tensor) -> Tensor:
+    """Aggregate large rows on a GPU, in few passes over them."""
     counts = isinstance(k, Integral)
     if not isinstance(k, Tensor):
         ranges.check_k(k)
         k = torch.full((), float(k), dtype=wide(elements.losses.device), device=elements.losses.device)
-    kept, n = elements.losses.shape[:-1], elements.losses.shape[-1]
+    *kept, n = elements.losses.shape
     mask = None if elements.mask is None else elements.mask.reshape(-1, n)
-    return fused.average_top_k_rows(elements.losses.reshape(-1, n), k, counts, mask).reshape(kept)
+    return aggregate(elements.losses.reshape(-1, n), k, counts, mask).reshape(kept)
