@@ -11,13 +11,11 @@ from atklearn.torch import fused_rows
 from atklearn.torch.fused_kernels import HAS_TRITON
 from atklearn.torch.fused_rows import average_top_k_rows, pays, threshold_rows
 
-pytestmark = [
-    pytest.mark.skipif(
-        not (torch.cuda.is_available() and HAS_TRITON), reason="needs a GPU with Triton, and a PyTorch built for it"
-    ),
-    # PyTorch warns of itself: that it may overlook waiting, and of what its compiler still uses
-    pytest.mark.filterwarnings("ignore:Synchronization debug mode", "ignore:.*torch.jit.*deprecated"),
-]
+if not (torch.cuda.is_available() and HAS_TRITON):
+    pytest.skip("needs a GPU with Triton, and a PyTorch built for it", allow_module_level=True)
+
+# PyTorch warns of itself: that it may overlook waiting, and of what its compiler still uses
+pytestmark = pytest.mark.filterwarnings("ignore:Synchronization debug mode", "ignore:.*torch.jit.*deprecated")
 N = 2**17 + 5  # no multiple of anything that the kernels take at a time
 
 

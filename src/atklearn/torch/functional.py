@@ -20,7 +20,7 @@ from torch import Tensor
 from atklearn.losses import aggregate as ranges
 from atklearn.torch import fused_rows
 from atklearn.torch.elements import Dims, Elements, wide
-from atklearn.torch.ranking import amount_of, level_of, shares_of
+from atklearn.torch.tensor_ranking import amount_of, level_of, shares_of
 
 __all__ = ["average", "average_bottom_k", "average_top_k", "maximum", "ranked_range", "threshold", "top_k"]
 

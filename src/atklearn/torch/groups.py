@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from atklearn.losses.aggregate import average_top_k
 from atklearn.torch.elements import Elements, positive
-from atklearn.torch.ranking import shares_of
 from atklearn.torch.team import Team
+from atklearn.torch.tensor_ranking import shares_of
 from atklearn.torch.tracking import Pending
 
 __all__ = ["BatchGroups", "TrackedGroups"]

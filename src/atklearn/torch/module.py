@@ -13,8 +13,8 @@ from atklearn.losses.messages import shown
 from atklearn.torch.elements import Dims, Elements, positive, wide
 from atklearn.torch.functional import average_top_k
 from atklearn.torch.groups import BatchGroups, TrackedGroups
-from atklearn.torch.ranking import shares_of
 from atklearn.torch.team import ALONE, Team
+from atklearn.torch.tensor_ranking import shares_of
 from atklearn.torch.tracking import LearntThreshold, TrackedThreshold
 
 __all__ = ["AverageTopKLoss"]
