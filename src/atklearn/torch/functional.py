@@ -150,10 +150,12 @@ def _mean(aggregate: ranges.RankedRange, elements: Elements) -> Tensor:
 
 def _fused(aggregate: Callable[..., Tensor], elements: Elements, k: float | Tensor) -> Tensor:
     """Aggregate large rows on a GPU, in few passes over them."""
-    counts = isinstance(k, Integral)
-    if not isinstance(k, Tensor):
+    counts, device = isinstance(k, Integral), elements.losses.device
+    if isinstance(k, Tensor):
+        k = k.to(device)
+    else:
         ranges.check_k(k)
-        k = torch.full((), float(k), dtype=wide(elements.losses.device), device=elements.losses.device)
+        k = torch.full((), float(k), dtype=wide(device), device=device)
     *kept, n = elements.losses.shape
     mask = None if elements.mask is None else elements.mask.reshape(-1, n)
     return aggregate(elements.losses.reshape(-1, n), k, counts, mask).reshape(kept)
