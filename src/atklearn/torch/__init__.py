@@ -18,11 +18,13 @@ from atklearn.torch.functional import (
 )
 from atklearn.torch.module import AverageTopKLoss
 from atklearn.torch.schedule import KSchedule
+from atklearn.torch.trainers import TrainerLoss
 from atklearn.torch.wrapping import wrap
 
 __all__ = [
     "AverageTopKLoss",
     "KSchedule",
+    "TrainerLoss",
     "average",
     "average_bottom_k",
     "average_top_k",
