@@ -65,6 +65,7 @@ class TestEveryScope:
             extra = {} if one.n_groups is None else {"group": group}
             masked = one(hidden, mask=torch.arange(8) < 6, **extra)
             short = two(losses[:, :6], **({} if one.n_groups is None else {"group": group[:, :6]}))
+        assert masked.shape == ()
         assert masked.item() == pytest.approx(short.item(), rel=1e-12)
         (grad,) = torch.autograd.grad(masked, hidden)
         assert (grad[:, 6:] == 0).all()
@@ -185,6 +186,17 @@ class TestDataset:
                 loss(torch.from_numpy(scale * rng.exponential(size=16)))
             assert loss.threshold.item() == pytest.approx(scale * np.log(10), rel=0.25)
 
+    @pytest.mark.parametrize(("batch_size", "n_steps"), [(64, 0), (16, 400)])
+    def test_a_model_that_learns_fast_is_never_long_without_a_gradient(self, batch_size, n_steps):
+        rng = np.random.default_rng(3)
+        loss = AverageTopKLoss(0.3, scope="dataset")
+        n_without = 0
+        for step in range(600):
+            losses = torch.from_numpy(0.97**step * rng.exponential(size=batch_size)).requires_grad_()
+            loss(losses).backward()
+            n_without += not losses.grad.any()
+        assert n_without <= n_steps
+
     def test_losses_that_are_mostly_zero_are_averaged_without_bias(self):
         rng = np.random.default_rng(2)
         loss = AverageTopKLoss(0.5, scope="dataset")
@@ -206,9 +218,9 @@ class TestDataset:
         batches = torch.rand(40, 4, 8, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
         whole = AverageTopKLoss(0.2, scope="dataset")
         parts = AverageTopKLoss(0.2, scope="dataset", accumulate=4)
-        whole(batches[0])
+        trained(whole, batches[:20])
         parts.load_state_dict(whole.state_dict())
-        for batch in batches[1:]:
+        for batch in batches[20:]:
             mean = torch.stack([parts(part) for part in batch]).mean()
             assert mean.item() == pytest.approx(whole(batch).item(), rel=1e-12)
         assert parts.threshold.item() == pytest.approx(whole.threshold.item(), rel=1e-12)

@@ -11,7 +11,6 @@ Weights are constants. Half precision is reduced in float32, which is also what 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from numbers import Integral
 
 import torch
@@ -54,7 +53,7 @@ def average_top_k(
     """
     elements = Elements.of(losses, weight, mask, dim)
     if weight is None and fused_rows.pays(elements.losses):
-        return _fused(fused_rows.average_top_k_rows, elements, k)
+        return _fused(elements, k)
     return _mean(ranges.average_top_k(k), elements)
 
 
@@ -139,8 +138,6 @@ def threshold(
     2.0
     """
     elements = Elements.of(losses.detach(), weight, mask, dim)
-    if weight is None and fused_rows.pays(elements.losses):
-        return _fused(fused_rows.threshold_rows, elements, k)
     return level_of(elements, amount_of(k, elements.total()))
 
 
@@ -148,7 +145,7 @@ def _mean(aggregate: ranges.RankedRange, elements: Elements) -> Tensor:
     return (shares_of(aggregate, elements) * elements.values()).sum(-1)
 
 
-def _fused(aggregate: Callable[..., Tensor], elements: Elements, k: float | Tensor) -> Tensor:
+def _fused(elements: Elements, k: float | Tensor) -> Tensor:
     """Aggregate large rows on a GPU, in few passes over them."""
     counts, device = isinstance(k, Integral), elements.losses.device
     if isinstance(k, Tensor):
@@ -158,4 +155,4 @@ def _fused(aggregate: Callable[..., Tensor], elements: Elements, k: float | Tens
         k = torch.full((), float(k), dtype=wide(device), device=device)
     *kept, n = elements.losses.shape
     mask = None if elements.mask is None else elements.mask.reshape(-1, n)
-    return aggregate(elements.losses.reshape(-1, n), k, counts, mask).reshape(kept)
+    return fused_rows.average_top_k_rows(elements.losses.reshape(-1, n), k, counts, mask).reshape(kept)

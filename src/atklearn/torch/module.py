@@ -40,8 +40,8 @@ class AverageTopKLoss(nn.Module):
     n_groups : int, default=None
         Make it the average top-k of the mean losses of groups; ``forward`` then needs ``group``.
     memory : float, default=None
-        In ``scope="dataset"``: how many losses to look back on; by default ``256 / k``, so that some 256 of the
-        largest are remembered (256 per group, of groups).
+        In ``scope="dataset"``: how many losses to look back on; by default ``64 / k``, so that some 64 of the
+        largest are remembered (of groups: 256 losses per group).
     accumulate : int, default=1
         In ``scope="dataset"``: calls per step of the optimiser (gradient accumulation). What is tracked is held over
         them, so that their mean is exactly the loss of one large batch.

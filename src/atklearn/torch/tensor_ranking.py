@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from atklearn.losses.aggregate import RankedRange, check_k, least_mass
+from atklearn.torch import fused_rows
 from atklearn.torch.elements import Elements, positive, wide
 from atklearn.torch.team import ALONE, Team
 
@@ -73,6 +74,8 @@ def _beside_rows(amount: Tensor | float, rows: Tensor) -> Tensor | float:
 
 def level_of(elements: Elements, amount: Tensor | float, team: Team = ALONE) -> Tensor:
     """Return the loss at which the mass counted from the top reaches ``amount``, shape (...)."""
+    if team.is_alone and elements.weight is None and fused_rows.pays(elements.losses):
+        return _level_by_kernels(elements, amount)
     values, exists, n = elements.values().detach(), elements.exists(), elements.losses.shape[-1]
     if exists is not None:
         values = torch.where(exists, values, -torch.inf)
@@ -96,6 +99,14 @@ def level_of(elements: Elements, amount: Tensor | float, team: Team = ALONE) -> 
         last = (mass > 0).sum(-1) - 1  # sums that miss the total by rounding end at the smallest loss there is
         place = torch.minimum(place, last).clamp(min=0)
     return ordered.gather(-1, place.unsqueeze(-1)).squeeze(-1)
+
+
+def _level_by_kernels(elements: Elements, amount: Tensor | float) -> Tensor:
+    *kept, n = elements.losses.shape
+    device = elements.losses.device
+    amounts = torch.as_tensor(amount, dtype=torch.float64, device=device).expand(kept).reshape(-1)
+    mask = None if elements.mask is None else elements.mask.reshape(-1, n)
+    return fused_rows.threshold_rows(elements.losses.reshape(-1, n), amounts, True, mask).reshape(kept)
 
 
 def _level_over_processes(values: Tensor, elements: Elements, amount: Tensor, team: Team) -> Tensor:

@@ -3,7 +3,9 @@
 By Lemma 1 of the paper ``AT_k = min over lambda of the mean of  lambda + [l_i - lambda]_+ / s``, with s = k / n. With
 lambda held fixed that is a plain mean over samples: it splits over batches, micro-batches and processes without bias.
 Which lambda is best, the share of losses above it tells: s of them should be. So after every batch lambda takes a step
-towards that, of a size in proportion to how far the losses lie from it.
+towards that, of a size in proportion to how far the losses lie from it. And where a batch is large enough to show that
+lambda is far off, because the model has learnt fast, lambda is first brought up to date: else a model of which no loss
+is above lambda would have no gradient.
 """
 
 from __future__ import annotations
@@ -13,12 +15,15 @@ from torch import Tensor, nn
 
 from atklearn.torch.elements import Elements, positive, wide
 from atklearn.torch.team import Team
+from atklearn.torch.tensor_ranking import level_of
 
 __all__ = ["LearntThreshold", "Pending", "TrackedThreshold"]
 
-_TAIL = 256.0  # losses above lambda that are remembered: lambda is known to some 5 % of their spread then
+_TAIL = 64.0  # losses above lambda that are remembered: lambda is known to some 10 % of their spread then
 _FASTEST = 0.1  # of the way in one step, however large the batch: the density of the losses is only guessed
 _LEAST = 0.1  # of the mean distance from lambda is the scale of a step at least; more, the fewer losses are above it
+_BAND = 2.0  # a batch with this many times fewer or more losses above lambda than it should have, and ...
+_DEVIATIONS = 3.0  # ... this far from what chance would do, says that lambda is out of date
 
 
 class LearntThreshold(nn.Module):
@@ -43,7 +48,7 @@ class TrackedThreshold(nn.Module):
     Parameters
     ----------
     memory : float or None
-        Mass of losses that lambda looks back on; ``256 / share`` by default.
+        Mass of losses that lambda looks back on; ``64 / share`` by default.
     accumulate : int
         Calls in training mode that belong to one step of the optimiser: lambda is held over them.
     """
@@ -66,29 +71,37 @@ class TrackedThreshold(nn.Module):
     def forward(self, elements: Elements, share: Tensor, team: Team) -> tuple[Tensor, Tensor | float]:
         """Return this process's part of the loss, and the mass of all; in training, move on."""
         with torch.no_grad():
-            sums, least, largest = _statistics(elements, self.threshold, team)
-            counts = torch.isfinite(sums).all() & (sums[0] > 0)  # what overflowed must not spoil the threshold
-            begins = counts & (self.seen == 0)
-            mean, square = sums[4:] / positive(sums[0])
-            spread = (square - mean**2).clamp(min=0.0).sqrt()
-            # at first: where the quantile of an exponential distribution with these moments would be
-            guess = torch.clamp(mean - spread * (1.0 + torch.log(share)), least, largest)
-            threshold = torch.where(begins, guess, self.threshold)
-        part = _part_of_mean(elements, threshold, share, sums[0])
+            mass = team.sum(_total(elements))
+            threshold = self._held_or_caught_up(elements, share, mass, team)
+        part = _part_of_mean(elements, threshold, share, mass)
         if self.training:
             with torch.no_grad():
-                self.threshold.copy_(threshold)
-                self.recent.copy_(
-                    torch.where(begins, torch.stack([spread, torch.ones_like(spread), spread]), self.recent)
-                )
-                self.least.copy_(torch.where(counts, torch.minimum(self.least, least), self.least))
-                self._move(torch.where(counts & ~begins, sums[:4], 0.0), torch.where(begins, sums[0], 0.0), share)
-        return part, sums[0]
+                sums = _sums_at(elements, threshold, team)
+                counts = torch.isfinite(sums).all() & (mass > 0)  # what overflowed must not spoil the threshold
+                begins = counts & (self.seen == 0)
+                self.threshold.copy_(torch.where(counts, threshold, self.threshold))
+                self.least.copy_(torch.where(counts, torch.minimum(self.least, _least(elements, team)), self.least))
+                self._move(torch.where(counts, sums, 0.0), begins, share)
+        return part, mass
 
-    def _move(self, sums: Tensor, first: Tensor, share: Tensor) -> None:
+    def _held_or_caught_up(self, elements: Elements, share: Tensor, mass: Tensor, team: Team) -> Tensor:
+        """Return lambda as it is, unless the first batch of a step says that it is out of date, or there was none."""
+        deviation = _DEVIATIONS * torch.sqrt(share * (1.0 - share) * mass)
+        fewest = torch.minimum(share * mass / _BAND, share * mass - deviation)
+        most = torch.maximum(share * mass * _BAND, share * mass + deviation)
+        low = level_of(elements, torch.minimum(most, mass)[0], team)
+        high = level_of(elements, fewest.clamp(min=1.0)[0], team)
+        caught_up = torch.where(fewest >= 1.0, torch.minimum(self.threshold, high), self.threshold)
+        caught_up = torch.where(most < mass, torch.maximum(caught_up, low), caught_up)
+        current = torch.where((self.pending.calls == 0) & (mass > 0), caught_up, self.threshold)
+        return torch.where(self.seen == 0, low.to(current.dtype), current)
+
+    def _move(self, sums: Tensor, begins: Tensor, share: Tensor) -> None:
         """Step towards the threshold that has its share of the losses above it, when a step's calls are complete."""
         memory = _TAIL / share if self.memory is None else torch.full_like(share, self.memory)
-        self.seen.copy_(torch.minimum(self.seen + sums[0] + first, memory))
+        self.seen.copy_(torch.minimum(self.seen + sums[0], memory))
+        first = torch.cat([sums[2] / share, sums[0, None], sums[3, None]]) / positive(sums[0])
+        self.recent.copy_(torch.where(begins, first, self.recent))
         (mass, above, excess, distance), is_complete = self.pending.add(sums)
         moves = is_complete & (mass > 0)
         mass = positive(mass)
@@ -146,19 +159,23 @@ def _part_of_mean(elements: Elements, threshold: Tensor, share: Tensor, mass: Te
     return (added / positive(mass)).to(added.dtype)
 
 
-def _statistics(elements: Elements, threshold: Tensor, team: Team) -> tuple[Tensor, Tensor, Tensor]:
-    """Return sums over the losses of all processes, and the smallest and the largest of them.
-
-    The sums, shape (6,): of the mass, of the mass above the threshold, of the excess over it and the distance from
-    it, of the losses and of their squares.
-    """
-    values, mass, exists = elements.values().detach(), elements.mass(), elements.exists()
+def _sums_at(elements: Elements, threshold: Tensor, team: Team) -> Tensor:
+    """Return sums over all processes' losses: of mass, mass above the threshold, excess over it, distance from it."""
+    values, mass = elements.values().detach(), elements.mass()
     off = values - threshold.to(values.dtype)
-    parts = torch.stack([torch.ones_like(off), (off > 0).to(off.dtype), torch.relu(off), off.abs(), values, values**2])
-    sums = (parts if mass is None else parts * mass).sum(-1, dtype=wide(values.device))
-    signed = torch.stack([-values, values])
+    parts = torch.stack([torch.ones_like(off), (off > 0).to(off.dtype), torch.relu(off), off.abs()])
+    return team.sum((parts if mass is None else parts * mass).sum(-1, dtype=wide(values.device)))
+
+
+def _least(elements: Elements, team: Team) -> Tensor:
+    """Return the smallest loss of all processes."""
+    values, exists = elements.values().detach(), elements.exists()
     if exists is not None:
-        signed = torch.where(exists, signed, -torch.inf)
-    nothing = torch.full((2, 1), -torch.inf, dtype=values.dtype, device=values.device)
-    ends = team.largest(torch.cat([signed, nothing], dim=1).amax(-1)).to(sums.dtype)
-    return team.sum(sums), -ends[0], ends[1]
+        values = torch.where(exists, values, torch.inf)
+    nothing = torch.full((1,), -torch.inf, dtype=values.dtype, device=values.device)
+    return -team.largest(torch.cat([-values, nothing]).amax())
+
+
+def _total(elements: Elements) -> Tensor:
+    device = elements.losses.device
+    return torch.as_tensor(elements.total(), dtype=wide(device), device=device)
