@@ -88,7 +88,8 @@ class TrackedThreshold(nn.Module):
         """Return lambda as it is, unless the first batch of a step says that it is out of date, or there was none."""
         deviation = _DEVIATIONS * torch.sqrt(share * (1.0 - share) * mass)
         fewest = torch.minimum(share * mass / _BAND, share * mass - deviation)
-        most = torch.maximum(share * mass * _BAND, share * mass + deviation)
+        # few losses above lambda scatter upwards more than their deviation says
+        most = torch.maximum(share * mass * _BAND, share * mass + deviation + _DEVIATIONS)
         low = level_of(elements, torch.minimum(most, mass)[0], team)
         high = level_of(elements, fewest.clamp(min=1.0)[0], team)
         caught_up = torch.where(fewest >= 1.0, torch.minimum(self.threshold, high), self.threshold)
