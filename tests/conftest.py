@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import signal
 
+import dask
 import pytest
-from dask_clusters import started_cluster
+from dask_clusters import CALM, started_cluster
 from distributed import Client
 
 # Started in the background, a shell's child ignores Ctrl-C for good, and so would everything tests send it to.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+dask.config.set(CALM)  # for the clusters that tests start in this process
 
 
 @pytest.fixture(scope="session")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -30,6 +31,25 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
     return tmp_path
+
+
+@pytest.fixture(scope="module")
+def quick_run(tmp_path_factory):
+    """The answer of a quick run on the generated set, and the folder that it wrote."""
+    place = tmp_path_factory.mktemp("quick")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.chdir(place)
+        result = call("compare", "--out", "here", "--json", *QUICK)
+    assert result.exit_code == 0
+    return json.loads(result.stdout), place / "here"
+
+
+@pytest.fixture
+def first(quick_run, folder):
+    """The answer of a quick run that is finished, in the folder ``here``."""
+    answer, written = quick_run
+    shutil.copytree(written, folder / "here")
+    return answer
 
 
 def one_class(folder):
@@ -168,9 +188,8 @@ def test_the_default_and_json_and_quiet(folder):
     assert quiet.stderr == ""
 
 
-def test_another_measure_is_answered_from_the_same_fits(folder):
+def test_another_measure_is_answered_from_the_same_fits(folder, first):
     """So is another margin; and asked again for the first, the first answer comes back."""
-    first = json.loads(call("compare", "--out", "here", "--json", *QUICK).stdout)
     cells = [record for record in read_results(folder / "here" / "results.jsonl") if record["record"] == "cell"]
     other = json.loads(call("compare", "--out", "here", "--json", "--score", "r2", "--margin", "0.9", *QUICK).stdout)
     assert (other["score"], other["margin"]) == ("r2", 0.9)
@@ -183,8 +202,8 @@ def test_another_measure_is_answered_from_the_same_fits(folder):
     assert json.loads(call("compare", "--out", "here", "--json", *QUICK).stdout) == first
 
 
+@pytest.mark.usefixtures("first")
 def test_a_finished_run_can_be_extended(folder):
-    assert call("compare", "--out", "here", "--quiet", *QUICK).exit_code == 0
     path = folder / "here" / "results.jsonl"
     before = path.read_bytes()
     extended = json.loads(call("compare", "--out", "here", "--json", "--repeats", "2", *QUICK).stdout)
@@ -212,8 +231,8 @@ def test_a_changed_option_starts_another_folder(folder):
     assert len(list((folder / "atklearn-out").iterdir())) == 3
 
 
+@pytest.mark.usefixtures("first")
 def test_another_run_in_the_folder_that_was_named_goes_beside_it(folder):
-    assert call("compare", "--out", "here", "--quiet", *QUICK).exit_code == 0
     before = (folder / "here" / "results.jsonl").read_bytes()
     result = call("compare", "--out", "here", "--quiet", "--seed", "1", *QUICK)
     assert result.exit_code == 0
@@ -237,12 +256,12 @@ def test_a_foreign_folder_is_not_written_into(folder, command):
     assert [path.name for path in (folder / "thesis").iterdir()] == ["thesis.tex"]
 
 
+@pytest.mark.usefixtures("first")
 def test_the_report_is_written_from_the_results_alone(folder):
-    assert call("compare", "--out", "here", "--quiet", *QUICK).exit_code == 0
-    first = (folder / "here" / "report.html").read_bytes()
+    page = (folder / "here" / "report.html").read_bytes()
     (folder / "here" / "report.html").unlink()
     assert call("report", "here").exit_code == 0
-    assert (folder / "here" / "report.html").read_bytes() == first
+    assert (folder / "here" / "report.html").read_bytes() == page
     result = call("report", "nowhere")
     assert result.exit_code == 1
     assert result.stderr.count("\n") == 1
