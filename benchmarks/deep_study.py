@@ -10,8 +10,8 @@ All methods begin with the same weights and see the same batches, for the same n
 share k of each AT_k method is chosen on the part for that by the measure of the column itself, from .1 to .7: the
 mean, k = 1, is not among them, so that every method shows its own face. Every seed has data (digits: parts), weights
 and batches of its own. Printed as Markdown, in %: mean +- standard error over the seeds, then the paired difference to
-the mean with its standard error, bold beyond two of them. The worst tenth is a mean of cross entropies, not in %, and the
-last column the error of the model whose k is chosen by it.
+the mean with its standard error, bold beyond two of them. The worst tenth is a mean of cross entropies, not in %, and
+the last column the error of the model whose k is chosen by it.
 
 Usage: ./run bench deep_study [--quick] [--seeds 10] [--jobs 2] [--sets generated noisy digits]
 """

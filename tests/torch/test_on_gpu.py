@@ -10,7 +10,9 @@ from atklearn.torch import AverageTopKLoss, KSchedule, average_top_k, threshold,
 if not torch.cuda.is_available():
     pytest.skip("needs a GPU, and a PyTorch built for it", allow_module_level=True)
 
-pytestmark = pytest.mark.filterwarnings("ignore:Synchronization debug mode", "ignore:.*torch.jit.*deprecated")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Synchronization debug mode", "ignore:.*torch.jit.*deprecated", "ignore:\\s*Online softmax is disabled"
+)
 
 SETTINGS = {
     "batch": {"k": 0.3},
