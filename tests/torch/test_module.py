@@ -82,6 +82,12 @@ class TestEveryScope:
         for name, tensor in loss.state_dict().items():
             torch.testing.assert_close(tensor, before[name])
 
+    def test_training_may_begin_with_a_batch_of_nothing(self, make):
+        loss, same = make(), make()
+        assert called(loss, torch.rand(3, 8), mask=torch.zeros(3, 8, dtype=torch.bool)).item() == 0.0
+        for batch in torch.rand(4, 3, 8):
+            assert called(loss, batch).item() == called(same, batch).item()
+
     def test_training_goes_on_from_a_saved_state_as_if_nothing_had_happened(self, make):
         batches = torch.rand(8, 3, 8, generator=torch.Generator().manual_seed(2))
         whole = trained(make(), batches)
@@ -212,6 +218,9 @@ class TestDataset:
         parts = [loss(part, count=30) for part in losses.split([3, 7, 20])]
         assert sum(parts).item() == pytest.approx(whole.item())
         lam = loss.threshold.item()
+        assert loss(losses + 5.0).item() == pytest.approx(
+            lam + (losses.mean().item() + 5.0 - lam) / 0.2
+        )  # held for good
         assert whole.item() == pytest.approx(lam + np.maximum(losses.numpy() - lam, 0).mean() / 0.2)
 
     def test_accumulated_calls_are_one_large_batch(self):

@@ -141,13 +141,12 @@ class AverageTopKLoss(nn.Module):
         k = self._amount()
         team = Team.of(self.process_group) if self.sync and self.training else ALONE
         elements = Elements.of(losses, weight, mask, self.dim)
-        if self.tracked is not None and self.share.device != losses.device:
+        if self.scope == "dataset" and self.share.device != losses.device:
             raise ValueError(f"loss and losses are expected on one device: call loss.to({str(losses.device)!r}) first.")
-        if self.n_groups is not None:
-            assert self.tracked is not None
-            part, mass = self.tracked(elements, _checked_group(group, losses), k, team)
-        elif group is not None:
+        if self.n_groups is None and group is not None:
             raise ValueError("group is expected only with n_groups: pass AverageTopKLoss(..., n_groups=G).")
+        if self.tracked is not None and self.n_groups is not None:
+            part, mass = self.tracked(elements, _checked_group(group, losses), k, team)
         elif self.tracked is not None:
             part, mass = self.tracked(elements, self.share, team)
         elif self.dim is not None:

@@ -72,7 +72,7 @@ class TrackedThreshold(nn.Module):
         """Return this process's part of the loss, and the mass of all; in training, move on."""
         with torch.no_grad():
             mass = team.sum(_total(elements))
-            threshold = self._held_or_caught_up(elements, share, mass, team)
+            threshold = self._current(elements, share[0], mass, team)
         part = _part_of_mean(elements, threshold, share, mass)
         if self.training:
             with torch.no_grad():
@@ -84,18 +84,22 @@ class TrackedThreshold(nn.Module):
                 self._move(torch.where(counts, sums, 0.0), begins, share)
         return part, mass
 
-    def _held_or_caught_up(self, elements: Elements, share: Tensor, mass: Tensor, team: Team) -> Tensor:
-        """Return lambda as it is, unless the first batch of a step says that it is out of date, or there was none."""
-        deviation = _DEVIATIONS * torch.sqrt(share * (1.0 - share) * mass)
-        fewest = torch.minimum(share * mass / _BAND, share * mass - deviation)
+    def _current(self, elements: Elements, share: Tensor, mass: Tensor, team: Team) -> Tensor:
+        """Return lambda as it is, unless there is none yet, or a step's first batch says that it is out of date."""
+        wanted = share * mass
+        deviation = _DEVIATIONS * torch.sqrt(wanted * (1.0 - share))
+        fewest = torch.minimum(wanted / _BAND, wanted - deviation)
         # few losses above lambda scatter upwards more than their deviation says
-        most = torch.maximum(share * mass * _BAND, share * mass + deviation + _DEVIATIONS)
-        low = level_of(elements, torch.minimum(most, mass)[0], team)
-        high = level_of(elements, fewest.clamp(min=1.0)[0], team)
+        most = torch.maximum(wanted * _BAND, wanted + deviation + _DEVIATIONS)
+        low, high = (
+            level_of(elements, _at_hand(amount, team), team).to(mass.dtype)
+            for amount in (torch.minimum(most, mass), fewest.clamp(min=1.0))
+        )
         caught_up = torch.where(fewest >= 1.0, torch.minimum(self.threshold, high), self.threshold)
         caught_up = torch.where(most < mass, torch.maximum(caught_up, low), caught_up)
-        current = torch.where((self.pending.calls == 0) & (mass > 0), caught_up, self.threshold)
-        return torch.where(self.seen == 0, low.to(current.dtype), current)
+        may_catch_up = (self.pending.calls == 0) & (mass > 0) & self.training
+        threshold = torch.where(may_catch_up, caught_up, self.threshold)
+        return torch.where((self.seen == 0) & (mass > 0), low, threshold)
 
     def _move(self, sums: Tensor, begins: Tensor, share: Tensor) -> None:
         """Step towards the threshold that has its share of the losses above it, when a step's calls are complete."""
@@ -175,6 +179,12 @@ def _least(elements: Elements, team: Team) -> Tensor:
         values = torch.where(exists, values, torch.inf)
     nothing = torch.full((1,), -torch.inf, dtype=values.dtype, device=values.device)
     return -team.largest(torch.cat([-values, nothing]).amax())
+
+
+def _at_hand(amount: Tensor, team: Team) -> Tensor | float:
+    """Return an amount as a plain number where nothing waits for it: fewer losses are sorted then."""
+    is_plain = amount.device.type == "cpu" and team.is_alone and not torch.compiler.is_compiling()
+    return float(amount) if is_plain else amount
 
 
 def _total(elements: Elements) -> Tensor:
