@@ -65,15 +65,13 @@ def resolve_k(k: float, total: float) -> float:
     >>> resolve_k(3, 10), resolve_k(0.25, 10), resolve_k(1.0, 10)
     (3.0, 2.5, 10.0)
     """
+    if isinstance(k, Integral) and not isinstance(k, bool) and not 1 <= k <= total * (1 + _ROUNDING):
+        raise ValueError(
+            f"k as an int counts samples (units of sample weight) and is expected in [1, {total:g}], got {k}; "
+            "pass a float in (0, 1] for a fraction of the samples."
+        )
     check_k(k)
-    if isinstance(k, Integral):
-        if k > total * (1 + _ROUNDING):
-            raise ValueError(
-                f"k as an int counts samples (units of sample weight) and is expected in [1, {total:g}], got {k}; "
-                "pass a float in (0, 1] for a fraction of the samples."
-            )
-        return min(float(k), float(total))
-    return float(k) * float(total)
+    return min(float(k), float(total)) if isinstance(k, Integral) else float(k) * float(total)
 
 
 def check_k(k: float) -> None:
