@@ -31,7 +31,7 @@ def write(folder: Path, name: str, X, y, *, gz: bool = True) -> Path:
     lines = [header, *(",".join(f"{value:.17g}" for value in row) for row in np.column_stack([X, y]))]
     path = folder / (f"{name}.csv.gz" if gz else f"{name}.csv")
     content = ("\n".join(lines) + "\n").encode()
-    path.write_bytes(gzip.compress(content) if gz else content)
+    path.write_bytes(gzip.compress(content, mtime=0) if gz else content)
     return path
 
 

@@ -50,7 +50,7 @@ def write(frame, path):
         plain = frame.astype(object).where(frame.notna(), None)
         lines = [json.dumps(record, default=str) for record in plain.to_dict("records")]
         content = "\n".join(lines).encode()
-        path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+        path.write_bytes(gzip.compress(content, mtime=0) if path.suffix == ".gz" else content)
     else:
         frame.to_csv(path, index=False, sep="\t" if ".tsv" in name else ",")
     return path
@@ -131,7 +131,7 @@ def test_encodings_are_found_out_or_named(tmp_path, encoding, asked, note, separ
     frame = mixed_table()
     path = tmp_path / ("t.csv.gz" if zipped else "t.csv")
     content = frame.to_csv(index=False, sep=separator).encode(encoding)
-    path.write_bytes(gzip.compress(content) if zipped else content)
+    path.write_bytes(gzip.compress(content, mtime=0) if zipped else content)
     data = read_table(path, "rides", encoding=asked)
     pd.testing.assert_frame_equal(data.features, make_table(frame, "rides", name="t").features)
     assert ["Windows-1252" in text and "--encoding" in text for text in data.notes] == [True] * note
@@ -157,7 +157,7 @@ def test_the_first_sheet_is_read_and_others_are_noted(tmp_path):
 def test_sparse_files_may_be_compressed(tmp_path):
     X, y = np.eye(40)[:, :7], np.arange(40) % 2
     dump_svmlight_file(X, y, str(tmp_path / "t.svm"))
-    (tmp_path / "t.svm.gz").write_bytes(gzip.compress((tmp_path / "t.svm").read_bytes()))
+    (tmp_path / "t.svm.gz").write_bytes(gzip.compress((tmp_path / "t.svm").read_bytes(), mtime=0))
     plain, zipped = read_table(tmp_path / "t.svm"), read_table(tmp_path / "t.svm.gz")
     assert_array_equal(zipped.features.toarray(), plain.features.toarray())
     assert zipped.name == plain.name == "t"

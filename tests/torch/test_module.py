@@ -203,6 +203,13 @@ class TestDataset:
             n_without += not losses.grad.any()
         assert n_without <= n_steps
 
+    def test_equal_losses_share_the_gradient(self):
+        loss = AverageTopKLoss(0.2, scope="dataset")
+        for _ in range(3):
+            losses = torch.full((10,), 0.7, requires_grad=True)
+            loss(losses).backward()
+            np.testing.assert_allclose(losses.grad, 0.1, rtol=1e-6)
+
     def test_losses_that_are_mostly_zero_are_averaged_without_bias(self):
         rng = np.random.default_rng(2)
         loss = AverageTopKLoss(0.5, scope="dataset")

@@ -35,8 +35,8 @@ class LearntThreshold(nn.Module):
 
     def forward(self, elements: Elements, share: Tensor, team: Team) -> tuple[Tensor, Tensor | float]:
         """Return this process's part of the loss, and the mass of all."""
-        mass = team.sum_of(elements.total(), elements.losses)
-        return _part_of_mean(elements, self.threshold, share, mass), mass
+        sums = _sums_at(elements, self.threshold.detach(), team)
+        return _part_of_mean(elements, self.threshold, share, sums), sums[0]
 
 
 class TrackedThreshold(nn.Module):
@@ -73,15 +73,15 @@ class TrackedThreshold(nn.Module):
         with torch.no_grad():
             mass = team.sum(_total(elements))
             threshold = self._current(elements, share[0], mass, team)
-        part = _part_of_mean(elements, threshold, share, mass)
+            sums = _sums_at(elements, threshold, team)
+        part = _part_of_mean(elements, threshold, share, sums)
         if self.training:
             with torch.no_grad():
-                sums = _sums_at(elements, threshold, team)
                 counts = torch.isfinite(sums).all() & (mass > 0)  # what overflowed must not spoil the threshold
                 begins = counts & (self.seen == 0)
                 self.threshold.copy_(torch.where(counts, threshold, self.threshold))
                 self.least.copy_(torch.where(counts, torch.minimum(self.least, _least(elements, team)), self.least))
-                self._move(torch.where(counts, sums, 0.0), begins, share)
+                self._move(torch.where(counts, sums[:4], 0.0), begins, share)
         return part, mass
 
     def _current(self, elements: Elements, share: Tensor, mass: Tensor, team: Team) -> Tensor:
@@ -152,23 +152,29 @@ class Pending(nn.Module):
         return total, is_complete
 
 
-def _part_of_mean(elements: Elements, threshold: Tensor, share: Tensor, mass: Tensor | float) -> Tensor:
+def _part_of_mean(elements: Elements, threshold: Tensor, share: Tensor, sums: Tensor) -> Tensor:
     """Return what this process's elements add to the mean of ``lambda + [l - lambda]_+ / s`` over all.
 
-    At s = 1 the best lambda is below all losses, and their plain mean is meant.
+    Losses tied at lambda share in the gradient what those above leave of the top: a model whose losses are all the same
+    could not learn otherwise. At s = 1 the best lambda is below all losses, and their plain mean is meant.
     """
     values, weights = elements.values(), elements.mass()
+    mass, above, _, _, tied = sums
+    part = ((share * mass - above) / positive(tied)).clamp(0.0, 1.0).to(values.dtype)
     threshold, share = threshold.to(values.dtype), share.to(values.dtype)
-    spread = torch.where(share < 1.0, threshold + torch.relu(values - threshold) / share, values)
+    off = values - threshold
+    excess = torch.where(off < 0, 0.0, torch.where(off == 0, part * off, off))  # what is not a number stays
+    spread = torch.where(share < 1.0, threshold + excess / share, values)
     added = spread.sum() if weights is None else (spread * weights).sum()
     return (added / positive(mass)).to(added.dtype)
 
 
 def _sums_at(elements: Elements, threshold: Tensor, team: Team) -> Tensor:
-    """Return sums over all processes' losses: of mass, mass above the threshold, excess over it, distance from it."""
+    """Return sums over all processes' losses: mass, that above the threshold, excess over it, distance, mass at it."""
     values, mass = elements.values().detach(), elements.mass()
     off = values - threshold.to(values.dtype)
-    parts = torch.stack([torch.ones_like(off), (off > 0).to(off.dtype), torch.relu(off), off.abs()])
+    is_above, is_tied = (off > 0).to(off.dtype), (off == 0).to(off.dtype)
+    parts = torch.stack([torch.ones_like(off), is_above, torch.relu(off), off.abs(), is_tied])
     return team.sum((parts if mass is None else parts * mass).sum(-1, dtype=wide(values.device)))
 
 
