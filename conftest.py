@@ -6,7 +6,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 HERE = Path(__file__).parent
-WITHOUT_TORCH = [] if find_spec("torch") else ["tests/torch", "src/atklearn/torch"]
+FOUND = find_spec("torch")  # the folder of its tests is found by that name, too, but has no origin
+NEEDS_TORCH = ["tests/torch", "tests/torch_workers.py", "src/atklearn/torch"]
+WITHOUT_TORCH = NEEDS_TORCH if FOUND is None or FOUND.origin is None else []
 
 collect_ignore = WITHOUT_TORCH
 
