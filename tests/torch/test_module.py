@@ -192,16 +192,13 @@ class TestDataset:
                 loss(torch.from_numpy(scale * rng.exponential(size=16)))
             assert loss.threshold.item() == pytest.approx(scale * np.log(10), rel=0.25)
 
-    @pytest.mark.parametrize(("batch_size", "n_steps"), [(64, 0), (16, 400)])
-    def test_a_model_that_learns_fast_is_never_long_without_a_gradient(self, batch_size, n_steps):
+    def test_a_model_that_learns_fast_is_never_without_a_gradient(self):
         rng = np.random.default_rng(3)
         loss = AverageTopKLoss(0.3, scope="dataset")
-        n_without = 0
-        for step in range(600):
-            losses = torch.from_numpy(0.97**step * rng.exponential(size=batch_size)).requires_grad_()
+        for step in range(100):
+            losses = torch.from_numpy(0.8**step * rng.exponential(size=64)).requires_grad_()
             loss(losses).backward()
-            n_without += not losses.grad.any()
-        assert n_without <= n_steps
+            assert losses.grad.any()
 
     def test_equal_losses_share_the_gradient(self):
         loss = AverageTopKLoss(0.2, scope="dataset")
