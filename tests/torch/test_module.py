@@ -272,6 +272,15 @@ class TestGroups:
         losses, group = torch.tensor([1.0, 3.0, 8.0]), torch.tensor([0, 0, 2])
         assert AverageTopKLoss(0.5, n_groups=100)(losses, group=group).item() == 8.0
 
+    def test_a_group_that_a_large_batch_lacks_is_not_forgotten(self):
+        loss = AverageTopKLoss(1, scope="dataset", n_groups=2, memory=10)
+        loss(torch.tensor([1.0, 9.0]), group=torch.tensor([0, 1]))
+        loss(torch.ones(50), group=torch.zeros(50, dtype=torch.long))
+        losses = torch.tensor([1.0, 9.0], requires_grad=True)
+        loss(losses, group=torch.tensor([0, 1])).backward()
+        assert losses.grad[0] == 0.0
+        assert losses.grad[1] > 0.0
+
     def test_gradients_are_those_of_finite_differences(self):
         losses, group = torch.rand(12, dtype=torch.float64, requires_grad=True), torch.arange(12) % 4
         for scope in ("batch", "dataset"):

@@ -18,6 +18,7 @@ from atklearn.torch.tracking import Pending
 __all__ = ["BatchGroups", "TrackedGroups"]
 
 _PER_GROUP = 256.0  # samples of a group of average size that its mean remembers
+_LEAST_KEPT = 0.5  # of what is remembered in one step, however large: a group that a batch lacks is not forgotten
 
 
 class BatchGroups(nn.Module):
@@ -86,7 +87,7 @@ class TrackedGroups(nn.Module):
         """Forget a part of the old for the new, when a step's calls are complete."""
         total, is_complete = self.pending.add(sums)
         now, mass = total[: self.n_groups], total[self.n_groups :]
-        kept = (1.0 - mass.sum() / self.memory).clamp(min=0.0)
+        kept = (1.0 - mass.sum() / self.memory).clamp(min=_LEAST_KEPT)
         self.sums.copy_(torch.where(is_complete, kept * self.sums + now, self.sums))
         self.mass.copy_(torch.where(is_complete, kept * self.mass + mass, self.mass))
 
