@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from atklearn.losses.individual import Array
-from atklearn.problems.rows import Curvature, Form, Proof, Reading, Rows
+from atklearn.problems.rows import Curvature, Form, Proof, Reading
 from atklearn.problems.tensors.ranked_tensors import largest_places
 from atklearn.problems.tensors.standing import Look, Standing
 from atklearn.problems.tensors.tensor_curvature import curvature
@@ -29,17 +29,20 @@ class RowsOfTensors(Protocol):
     n_rows: int
     ones: int | None
 
-    @property
-    def each(self) -> float | None: ...
+    each: float | None
 
     @property
-    def target_range(self) -> tuple[float, float]: ...
+    def target_range(self) -> tuple[float, float]:
+        """The smallest and the largest target."""
 
-    def tensor_of(self, numbers: Any) -> Tensor: ...
+    def tensor_of(self, numbers: Any) -> Tensor:
+        """Return numbers, one per row, as a tensor where X lies."""
 
-    def predict(self, z: Array) -> Tensor: ...
+    def predict(self, z: Array) -> Tensor:
+        """Return the predictions of z."""
 
-    def take(self, places: Tensor) -> Rows: ...
+    def take(self, places: Tensor) -> Any:
+        """Return some of the rows."""
 
 
 class TensorPoint:

@@ -65,21 +65,10 @@ class TensorRows:
         self.n_columns = self.n_features + intercept
         self.ones = self.n_features if intercept else None
         self.room = self.n_rows
+        self.each = _each(mass)  # the mass of every row, if they are alike
+        self.total = float(mass.sum()) if self.each is None else self.each * self.n_rows
         self.paid = TensorLoss(loss)
         self._conditioned: dict[bool, tuple[TensorRows, Units | Rotation] | None] = {}
-
-    @cached_property
-    def total(self) -> float:
-        """The mass of all."""
-        return self.each * self.n_rows if self.each is not None else float(self.mass.sum())
-
-    @cached_property
-    def each(self) -> float | None:
-        """The mass of every row, if they are alike."""
-        if self.mass.stride(0) == 0 or self.n_rows == 1:
-            return float(self.mass[0])
-        least, most = torch.stack(torch.aminmax(self.mass)).tolist()
-        return least if least == most else None
 
     @cached_property
     def target_range(self) -> tuple[float, float]:
@@ -190,3 +179,11 @@ class TensorRows:
     def join(self, weights: Array, intercept: float) -> Array:
         """Return z from the weights of the features and the intercept."""
         return np.array(weights) if self.ones is None else np.append(weights, intercept)
+
+
+def _each(mass: Tensor) -> float | None:
+    """Return the mass of every row, if they are alike."""
+    if mass.stride(0) == 0:
+        return float(mass[0])
+    least, most = torch.stack(torch.aminmax(mass)).tolist()
+    return float(least) if least == most else None
