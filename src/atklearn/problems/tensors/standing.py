@@ -36,11 +36,15 @@ class Look:
         What :func:`atklearn.problems.smoothing.conclude` reads.
     low, high : float
         The smallest and the largest prediction.
+    n_tied, n_full : int
+        How many samples are between the bounds of their density, and at the upper.
     """
 
     sums: Array
     low: float
     high: float
+    n_tied: int
+    n_full: int
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,8 @@ class Standing:
     y : Tensor of shape (n,)
     mass : Tensor of shape (n,)
         Where all are alike, one number expanded.
+    total : float
+        The sum of it.
     k : float
     f : Tensor of shape (n,)
         Predictions.
@@ -63,6 +69,7 @@ class Standing:
     loss: TensorLoss
     y: Tensor
     mass: Tensor
+    total: float
     k: float
     f: Tensor
     centre: Tensor
@@ -119,7 +126,8 @@ class Standing:
         """Sum up what the densities at a threshold say, at ``f + t * along``; fill ``pulls`` with ``u r s'``."""
         if self.has_kernels:
             told = triton_standing.look(self.operands, mu, lam, t, along, pulls).cpu().numpy()
-            return Look(told[:13], -float(told[14]), float(told[15]))
+            n_tied, told[9] = int(told[9]), self.total / self.k
+            return Look(told[:13], -float(told[14]), float(told[15]), n_tied, int(told[13]))
         looked = []
         for rows, part in self.parts():
             way: Tensor | float = 0.0 if along is None else along[rows]
@@ -127,7 +135,7 @@ class Standing:
             looked.append(there._look(mu, lam, pulls[rows], way))
         sums, lows, highs = (torch.stack(parts) for parts in zip(*looked, strict=True))
         told = torch.cat([sums.sum(0), lows.amin()[None], highs.amax()[None]]).cpu().numpy()
-        return Look(told[:13], float(told[13]), float(told[14]))
+        return Look(told[:13], float(told[15]), float(told[16]), int(told[13]), int(told[14]))
 
     def _look(self, mu: float, lam: float, pulls: Tensor, along: Tensor | float) -> tuple[Tensor, Tensor, Tensor]:
         u, (s, slope, _) = self.mass / self.k, self.expansion()
@@ -149,6 +157,8 @@ class Standing:
             (u * distance).sum(),
             (u * distance**2).sum(),
             (u * s.abs()).sum(),
+            ((density > 0.0) & (density < 1.0)).sum(),
+            (density >= 1.0).sum(),
         ])  # fmt: skip
         return sums, self.f.amin(), self.f.amax()
 

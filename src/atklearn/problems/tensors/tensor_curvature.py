@@ -21,6 +21,7 @@ from atklearn.problems.tensors.tensor_matrix import TensorMatrix
 __all__ = ["curvature"]
 
 _RUN = 8  # neighbouring rows drawn together
+_PART = 0.125  # of all rows: more are not worth to be looked for
 # A device multiplies rows quicker than it gathers them: more than these tell nothing new.
 _ENOUGH, _ENOUGH_PER_COLUMN = 1 << 20, 400
 _BLOCK = 1 << 25  # numbers that are scaled at a time
@@ -41,17 +42,18 @@ class _Picked:
     Attributes
     ----------
     places : Tensor or None
-        Which, those between the bounds of their density first; None for all.
-    n_tied : int
-        How many those are.
+        Which; None for all.
+    n_listed : int
+        So many of them were picked for their density, the others drawn whatever it is.
     scales : tuple of float
-        How many rows each of these, and each of the others, stands for.
+        How many rows stand for one that is between the bounds of its density, and for one that is at the upper: among
+        those picked, then among those drawn.
     is_sampled : bool
     """
 
     places: Tensor | None = None
-    n_tied: int = 0
-    scales: tuple[float, float] = (1.0, 1.0)
+    n_listed: int = 0
+    scales: tuple[float, float, float, float] = (1.0, 1.0, 1.0, 1.0)
     is_sampled: bool = False
 
 
@@ -82,7 +84,7 @@ class _Rows:
         picked, kink = self.picked, self.at.loss.kink
         if self.at.has_kernels:
             return _Weights(*triton_curvature.weigh_rows(
-                self.at.operands, self.mu, self.lam, picked.places, begin, end - begin, picked.n_tied, picked.scales,
+                self.at.operands, self.mu, self.lam, picked.places, begin, end - begin, picked.n_listed, picked.scales,
                 is_smooth=kink is Kink.NONE, cautious=self.cautious,
             ))  # fmt: skip
         at = self.at.take(slice(begin, end) if picked.places is None else picked.places[begin:end])
@@ -90,23 +92,28 @@ class _Rows:
         if self.cautious and kink is Kink.NONE:
             bend = torch.maximum(bend, slope**2 / (2.0 * s).clamp(min=1e-300))
         u, r = at.mass / at.k, at.densities(self.mu, self.lam)
-        n_tied = min(max(picked.n_tied - begin, 0), end - begin)
-        u = torch.cat([picked.scales[0] * u[:n_tied], picked.scales[1] * u[n_tied:]])
         tied = (r.abs() > 0.0) & (r.abs() < 1.0)
+        n_listed = min(max(picked.n_listed - begin, 0), end - begin)
+        listed_tied, listed_full, drawn_tied, drawn_full = picked.scales
+        u = torch.cat([
+            u[:n_listed] * (listed_tied * tied[:n_listed] + listed_full * ~tied[:n_listed]),
+            u[n_listed:] * (drawn_tied * tied[n_listed:] + drawn_full * ~tied[n_listed:]),
+        ])  # fmt: skip
         roots = (u * r.abs() * bend + torch.where(tied, u * slope**2 / self.mu, 0.0)).sqrt()
         pulls = torch.where(tied, u * r.sign() * slope, 0.0)
         return _Weights(roots, torch.where(roots > 0.0, pulls / roots, 0.0), torch.where(tied, u, 0.0))
 
 
 def curvature(
-    matrix: TensorMatrix, at: Standing, lam: float, moving: float, mu: float, *, form: Form, cautious: bool,
-    most: int | None, seed: int,
+    matrix: TensorMatrix, at: Standing, lam: float, moving: float, mu: float, counts: tuple[int, int], *, form: Form,
+    cautious: bool, most: int | None, seed: int,
 ) -> Curvature:  # fmt: skip
     """Return what :meth:`atklearn.problems.rows.Point.curvature` says.
 
-    ``lam`` and ``moving`` are the threshold and the moving mass of the last reading, which was made with ``mu``.
+    ``lam`` and ``moving`` are the threshold and the moving mass of the last reading, which was made with ``mu``;
+    ``counts`` are the samples that are between the bounds of their density, and at the upper.
     """
-    rows = _Rows(matrix, at, mu, lam, cautious, _pick(at, mu, lam, matrix.n_columns, most, seed))
+    rows = _Rows(matrix, at, mu, lam, cautious, _pick(at, mu, lam, counts, matrix.n_columns, most, seed))
     if form == "product":
         return _as_product(rows, moving)
     n = matrix.n_columns
@@ -153,29 +160,36 @@ def _as_product(rows: _Rows, moving: float) -> Curvature:
     return Curvature(None, None, product, diagonal.cpu().numpy(), rows.picked.is_sampled, tied_mass > 0.0)
 
 
-def _pick(at: Standing, mu: float, lam: float, n_columns: int, most: int | None, seed: int) -> _Picked:
+def _pick(
+    at: Standing, mu: float, lam: float, counts: tuple[int, int], n_columns: int, most: int | None, seed: int
+) -> _Picked:  # fmt: skip
     """Return the rows of positive density: all, or up to ``most`` of those between its bounds and of the others."""
-    if most is None or len(at.f) <= most:
-        return _Picked()
-    strata = at.strata(mu, lam)
-    n_tied, n_full = torch.stack([(strata == 1).sum(), (strata == 2).sum()]).tolist()
-    if n_tied + n_full <= most:
-        return _Picked(torch.nonzero(strata).ravel())
+    n, (n_tied, n_full) = len(at.f), counts
+    if most is None or n_tied + n_full <= most:
+        if n_tied + n_full > _PART * n:
+            return _Picked()
+        return _Picked(torch.nonzero(at.strata(mu, lam)).ravel(), n_tied + n_full)
     most = min(most, max(_ENOUGH, _ENOUGH_PER_COLUMN * n_columns))
-    rng = np.random.default_rng(seed)
-    tied, tied_scale = _draw(strata == 1, n_tied, most, rng)
-    full, full_scale = _draw(strata == 2, n_full, most, rng)
-    return _Picked(torch.cat([tied, full]), len(tied), (tied_scale, full_scale), is_sampled=True)
+    shift = np.random.default_rng(seed).random()
+    if n_tied > max(most, _PART * n):  # so many that draws from all rows meet enough of them
+        drawn, scale = _draw(n, 2 * most * n // (n_tied + n_full), shift, at.f.device)
+        return _Picked(drawn, 0, (0.0, 0.0, scale, scale), is_sampled=True)
+    strata = at.strata(mu, lam)
+    listed, scale_tied = torch.nonzero(strata == 1).ravel(), 1.0
+    if n_tied > most:
+        places, scale_tied = _draw(n_tied, most, shift, at.f.device)
+        listed = listed[places]
+    drawn, scale = _draw(n, most * n // max(n_full, 1), shift, at.f.device)
+    return _Picked(torch.cat([listed, drawn]), len(listed), (scale_tied, 0.0, 0.0, scale), is_sampled=True)
 
 
-def _draw(mask: Tensor, n: int, most: int, rng: np.random.Generator) -> tuple[Tensor, float]:
-    """Draw up to ``most`` of n marked places, in short runs from equal parts; return how many each stands for, too."""
-    places = torch.nonzero(mask).ravel()
-    if n <= most:
-        return places, 1.0
-    runs = max(most // _RUN, 1)
-    steps = torch.arange(runs, dtype=torch.float64, device=places.device)
+def _draw(n: int, count: int, shift: float, device: torch.device) -> tuple[Tensor, float]:
+    """Draw about so many of n places, in short runs from equal parts; return how many each stands for, too."""
+    if count >= n:
+        return torch.arange(n, device=device), 1.0
+    runs, length = max(count // _RUN, 1), min(_RUN, n)
+    steps = torch.arange(runs, dtype=torch.float64, device=device)
     # one shift for all runs: random numbers for each would have to come from the host
-    starts = ((steps + rng.random()) * ((n - _RUN) / runs)).long()
-    drawn = (starts[:, None] + torch.arange(min(_RUN, n), device=places.device)).ravel()
-    return places[drawn], n / len(drawn)
+    starts = ((steps + shift) * ((n - length) / runs)).long()
+    places = (starts[:, None] + torch.arange(length, device=device)).ravel()
+    return places, n / len(places)

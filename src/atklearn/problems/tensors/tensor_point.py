@@ -27,6 +27,7 @@ class RowsOfTensors(Protocol):
     matrix: TensorMatrix
     y: Tensor
     mass: Tensor
+    total: float
     n_rows: int
     ones: int | None
 
@@ -56,12 +57,14 @@ class TensorPoint:
         self.mu, self.threshold, self.moving = 1.0, 0.0, 0.0
         self.range: tuple[float, float] | None = None  # of the predictions, once they were looked at
         self.pulls: Tensor | None = None  # ``u r s'``, as long as it holds
+        self.counts = 0, 0  # of samples between the bounds of their density, and at the upper
         self.refresh()
 
     @property
     def standing(self) -> Standing:
         """Where the rows stand."""
-        return Standing(self.rows.paid, self.rows.y, self.rows.mass, self.k, self.f, self.centre)
+        rows = self.rows
+        return Standing(rows.paid, rows.y, rows.mass, rows.total, self.k, self.f, self.centre)
 
     def refresh(self) -> None:
         """Compute predictions and losses anew from z."""
@@ -76,7 +79,7 @@ class TensorPoint:
     def take(self, mu: float, reading: Reading, look: Look, pulls: Tensor) -> None:
         """Make a reading that of the point."""
         self.mu, self.threshold, self.moving, self.density = mu, reading.threshold, reading.moving, None
-        self.range = look.low, look.high
+        self.range, self.counts = (look.low, look.high), (look.n_tied, look.n_full)
         self.pulls = pulls
 
     def recentre(self) -> None:
@@ -121,8 +124,8 @@ class TensorPoint:
     ) -> Curvature:
         """Return the generalised Hessian of the smoothed loss."""
         return curvature(
-            self.rows.matrix, self.standing, self.threshold, self.moving, mu, form=form, cautious=cautious, most=most,
-            seed=seed,
+            self.rows.matrix, self.standing, self.threshold, self.moving, mu, self.counts, form=form,
+            cautious=cautious, most=most, seed=seed,
         )  # fmt: skip
 
     def prove(self, *, balanced: bool) -> Proof:

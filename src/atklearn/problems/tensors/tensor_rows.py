@@ -106,9 +106,12 @@ class TensorRows:
         """Return some of the rows."""
         alike = self.mass.stride(0) == 0
         mass = self.mass[:1].expand(len(places)) if alike else self.mass[places]
-        return TensorRows(
+        rows = TensorRows(
             self.X.index_select(0, places), self.y[places], mass, self.loss, self.ones is not None, self.matrix.units
         )  # fmt: skip
+        # what is good enough for all is good enough for some
+        rows._conditioned = {centred: None for centred, found in self._conditioned.items() if found is None}
+        return rows
 
     def part(self, places: Tensor) -> TensorRows | CompiledRows:
         """Return some of the rows; so few that a device would be idle, as compiled ones on the host."""

@@ -6,21 +6,22 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from atklearn.problems.tensors.triton_language import jit, tl
+from atklearn.problems.tensors.triton_language import jit, launch, tl
 from atklearn.problems.tensors.triton_losses import density_of, expand
 from atklearn.problems.tensors.triton_standing import Operands
 
 __all__ = ["scaled_rows", "weigh_rows"]
 
-_BLOCK, _WARPS = 256, 4
+_BLOCK = 256
 _TILE, _WIDEST = 2048, 64
 
 
 @jit
 def _weigh_rows(
     code: tl.constexpr, is_smooth: tl.constexpr, cautious: tl.constexpr, delta: tl.float64, f, y, centre, mass,
-    inverse_k: tl.float64, inverse_mu: tl.float64, lam: tl.float64, rows, first, n_tied, scale_tied: tl.float64,
-    scale_others: tl.float64, roots, ratios, ties, m, centre_stride, mass_stride,
+    inverse_k: tl.float64, inverse_mu: tl.float64, lam: tl.float64, rows, first, n_listed, listed_tied: tl.float64,
+    listed_full: tl.float64, drawn_tied: tl.float64, drawn_full: tl.float64, roots, ratios, ties, m, centre_stride,
+    mass_stride,
     has_rows: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
     drawn = tl.program_id(0).to(tl.int64) * block + tl.arange(0, block)
@@ -32,13 +33,15 @@ def _weigh_rows(
     target = tl.load(y + places, mask=inside, other=0).to(tl.float64)
     middle = tl.load(centre + places * centre_stride, mask=inside, other=0.0)
     u = tl.load(mass + places * mass_stride, mask=inside, other=0.0) * inverse_k
-    u *= tl.where(first + drawn < n_tied, scale_tied, scale_others)
     s, slope, bend = expand(code, delta, at, target)
     if cautious and is_smooth:
         bend = tl.maximum(bend, slope * slope / tl.maximum(2.0 * s, 1e-300))
     r = density_of(code, s, middle, inverse_mu, lam)
     size = tl.abs(r)
     tied = (size > 0.0) & (size < 1.0)
+    is_listed = first + drawn < n_listed
+    scale_tied, scale_full = tl.where(is_listed, listed_tied, drawn_tied), tl.where(is_listed, listed_full, drawn_full)
+    u *= tl.where(tied, scale_tied, scale_full)
     h = u * size * bend + tl.where(tied, u * slope * slope * inverse_mu, 0.0)
     root = tl.sqrt(h)
     pull = tl.where(tied, u * slope * tl.where(r < 0.0, -1.0, 1.0), 0.0)
@@ -71,8 +74,8 @@ def _scaled_rows(
 
 
 def weigh_rows(
-    at: Operands, mu: float, lam: float, rows: Tensor | None, first: int, m: int, n_tied: int,
-    scales: tuple[float, float], *, is_smooth: bool, cautious: bool,
+    at: Operands, mu: float, lam: float, rows: Tensor | None, first: int, m: int, n_listed: int,
+    scales: tuple[float, float, float, float], *, is_smooth: bool, cautious: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """Return, for m rows, the roots of their weights in the Hessian, pulls over roots, and masses of tied ones.
 
@@ -84,20 +87,21 @@ def weigh_rows(
     rows : Tensor of int64 or None
         Which rows, those from ``first`` on being meant; None for all.
     first, m : int
-    n_tied : int
-        So many of ``rows`` count as often as the first of the scales says, the others as the second.
+    n_listed : int
     scales : tuple of float
+        How many rows stand for one that is between the bounds of its density, and at the upper: among the first
+        ``n_listed``, then among the others.
     is_smooth : bool
         Whether the loss has no kink.
     cautious : bool
     """
-    roots, ratios, ties = (torch.empty(m, dtype=torch.float64, device=at.f.device) for _ in range(3))
-    with torch.cuda.device(at.f.device):
-        _weigh_rows[(-(-m // _BLOCK),)](
-            at.code, is_smooth, cautious, at.delta, at.f, at.y, at.centre, at.mass, 1.0 / at.k, 1.0 / mu, lam,
-            at.f if rows is None else rows, first, n_tied, *scales, roots, ratios, ties, m, at.centre.stride(0),
-            at.mass.stride(0), rows is not None, _BLOCK, num_warps=_WARPS,
-        )  # fmt: skip
+    roots, ratios, ties = torch.empty((3, m), dtype=torch.float64, device=at.f.device)
+    launch(
+        _weigh_rows, (-(-m // _BLOCK),), at.f.device,
+        at.code, is_smooth, cautious, at.delta, at.f, at.y, at.centre, at.mass, 1.0 / at.k, 1.0 / mu, lam,
+        at.f if rows is None else rows, first, n_listed, *scales, roots, ratios, ties, m, at.centre.stride(0),
+        at.mass.stride(0), rows is not None, _BLOCK,
+    )  # fmt: skip
     return roots, ratios, ties
 
 
@@ -112,10 +116,10 @@ def scaled_rows(
     width = min(1 << max(n_columns - 1, 0).bit_length(), _WIDEST)
     height = _TILE // width
     has_units = centre is not None and inverse_scale is not None
-    with torch.cuda.device(X.device):
-        _scaled_rows[(-(-m // height), -(-n_columns // width))](
-            X, X if rows is None else rows, first, roots, out, m, d, n_columns, X.stride(0), X.stride(1),
-            X if centre is None else centre, X if inverse_scale is None else inverse_scale, rows is not None, has_units,
-            height, width, num_warps=_WARPS,
-        )  # fmt: skip
+    launch(
+        _scaled_rows, (-(-m // height), -(-n_columns // width)), X.device,
+        X, X if rows is None else rows, first, roots, out, m, d, n_columns, X.stride(0), X.stride(1),
+        X if centre is None else centre, X if inverse_scale is None else inverse_scale, rows is not None, has_units,
+        height, width,
+    )  # fmt: skip
     return out

@@ -30,7 +30,7 @@ else:
     HAS_TRITON = True
     jit, constant = triton.jit, tl.constexpr
 
-__all__ = ["HAS_TRITON", "add_up", "constant", "jit", "libdevice", "processors", "serves", "tl"]
+__all__ = ["HAS_TRITON", "N_SUMS", "add_up", "constant", "jit", "launch", "libdevice", "processors", "serves", "tl"]
 
 N_SUMS = 16  # that a program leaves, the last two of them maxima
 _PARTS = 128  # of them added up at a time
@@ -52,8 +52,7 @@ def _takes_doubles(device: torch.device) -> bool:
     number = 1.0 / 3.0
     out = torch.zeros(1, dtype=torch.float64, device=device)
     try:
-        with torch.cuda.device(device):
-            _repeat[(1,)](number, out)
+        launch(_repeat, (1,), device, number, out)
     except Exception:  # no compiler on this machine, say
         return False
     return bool(out.item() == number)
@@ -63,6 +62,15 @@ def _takes_doubles(device: torch.device) -> bool:
 def processors(device: torch.device) -> int:
     """Return how many multiprocessors a GPU has."""
     return int(torch.cuda.get_device_properties(device).multi_processor_count)
+
+
+def launch(kernel: Any, grid: tuple[int, ...], device: torch.device, *arguments: Any, warps: int = 4) -> None:
+    """Launch a kernel on a device, be it the current one or not."""
+    if device.index in (None, torch.cuda.current_device()):
+        kernel[grid](*arguments, num_warps=warps)
+    else:
+        with torch.cuda.device(device):
+            kernel[grid](*arguments, num_warps=warps)
 
 
 @jit
@@ -87,5 +95,5 @@ def add_up(partial: Tensor) -> Tensor:
     partial : Tensor of shape (n_programs, 16)
     """
     out = torch.empty(N_SUMS, dtype=torch.float64, device=partial.device)
-    _add_up[(1,)](partial, out, len(partial), N_SUMS, _PARTS, num_warps=4)
+    launch(_add_up, (1,), partial.device, partial, out, len(partial), N_SUMS, _PARTS)
     return out

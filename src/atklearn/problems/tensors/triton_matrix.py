@@ -9,14 +9,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from atklearn.problems.tensors.triton_language import jit, processors, tl
+from atklearn.problems.tensors.triton_language import jit, launch, processors, tl
 
 __all__ = ["predict", "pull_back"]
 
 # Numbers of X that a program takes at a time, and columns among them: to sum up along rows, few.
 _TILE, _WIDEST = 4096, 128
 _PREDICT_TILE, _PREDICT_WIDEST = 2048, 16
-_WARPS = 4
 _PROGRAMS = 8  # for each multiprocessor, that share the rows
 
 
@@ -87,11 +86,10 @@ def predict(X: Tensor, w: Tensor, bias: float, centre: Tensor | None, inverse_sc
     (n, d), (height, width) = X.shape, _shape(X.shape[1], _PREDICT_TILE, _PREDICT_WIDEST)
     out = torch.empty(n, dtype=torch.float64, device=X.device)
     middle, factor, has_units = _units(X, centre, inverse_scale)
-    with torch.cuda.device(X.device):
-        _predict[(-(-n // height),)](
-            X, w, bias, out, n, d, X.stride(0), X.stride(1), middle, factor, has_units, height, width,
-            num_warps=_WARPS,
-        )  # fmt: skip
+    launch(
+        _predict, (-(-n // height),), X.device,
+        X, w, bias, out, n, d, X.stride(0), X.stride(1), middle, factor, has_units, height, width,
+    )  # fmt: skip
     return out
 
 
@@ -101,8 +99,8 @@ def pull_back(X: Tensor, a: Tensor, centre: Tensor | None, inverse_scale: Tensor
     programs = max(min(_PROGRAMS * processors(X.device), -(-n // height)), 1)
     out = torch.empty((programs, d), dtype=torch.float64, device=X.device)
     middle, factor, has_units = _units(X, centre, inverse_scale)
-    with torch.cuda.device(X.device):
-        _pull_back[(programs, -(-d // width))](
-            X, a, out, n, d, X.stride(0), X.stride(1), middle, factor, has_units, height, width, num_warps=_WARPS
-        )  # fmt: skip
+    launch(
+        _pull_back, (programs, -(-d // width)), X.device,
+        X, a, out, n, d, X.stride(0), X.stride(1), middle, factor, has_units, height, width,
+    )  # fmt: skip
     return out.sum(0)

@@ -6,13 +6,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from atklearn.problems.tensors.triton_language import N_SUMS, add_up, jit, tl
+from atklearn.problems.tensors.triton_language import N_SUMS, add_up, jit, launch, tl
 from atklearn.problems.tensors.triton_losses import expand, losses_of
 from atklearn.problems.tensors.triton_standing import Operands, shared
 
 __all__ = ["read_slack", "scale_sides", "weigh_sides"]
 
-_BLOCK, _WARPS = 256, 4
+_BLOCK = 256
 
 
 @jit
@@ -111,12 +111,12 @@ def _partial(at: Operands) -> Tensor:
 def weigh_sides(at: Operands, r: Tensor) -> Tensor:
     """Return what pulls up and down, and the masses of those that pull up, down and not at all, shape (5,)."""
     partial = _partial(at)
-    with torch.cuda.device(at.f.device):
-        _weigh_sides[(len(partial),)](
-            at.code, at.delta, at.f, at.y, at.mass, r, 1.0 / at.k, partial, len(at.f), at.mass.stride(0), r.stride(0),
-            N_SUMS, _BLOCK, num_warps=_WARPS,
-        )  # fmt: skip
-        return add_up(partial)[:5]
+    launch(
+        _weigh_sides, (len(partial),), at.f.device,
+        at.code, at.delta, at.f, at.y, at.mass, r, 1.0 / at.k, partial, len(at.f), at.mass.stride(0), r.stride(0),
+        N_SUMS, _BLOCK,
+    )  # fmt: skip
+    return add_up(partial)[:5]
 
 
 def scale_sides(
@@ -124,20 +124,20 @@ def scale_sides(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return densities times the factors of their sides, pulls ``a``, and the sums of ``a (f - middle)`` and ``a``."""
     partial, r, a = _partial(at), torch.empty_like(at.f), torch.empty_like(at.f)
-    with torch.cuda.device(at.f.device):
-        _scale_sides[(len(partial),)](
-            at.code, at.delta, at.f, at.y, at.mass, given, 1.0 / at.k, up, down, level, middle, r, a, partial,
-            len(at.f), at.mass.stride(0), given.stride(0), N_SUMS, _BLOCK, num_warps=_WARPS,
-        )  # fmt: skip
-        return r, a, add_up(partial)[:2]
+    launch(
+        _scale_sides, (len(partial),), at.f.device,
+        at.code, at.delta, at.f, at.y, at.mass, given, 1.0 / at.k, up, down, level, middle, r, a, partial, len(at.f),
+        at.mass.stride(0), given.stride(0), N_SUMS, _BLOCK,
+    )  # fmt: skip
+    return r, a, add_up(partial)[:2]
 
 
 def read_slack(at: Operands, exact: Tensor, r: Tensor, lam: float) -> Tensor:
     """Return, summed over u: what is above the threshold, the slack, the density, and its gain by exact predictions."""
     partial = _partial(at)
-    with torch.cuda.device(at.f.device):
-        _read_slack[(len(partial),)](
-            at.code, at.delta, at.f, exact, at.y, at.mass, r, 1.0 / at.k, lam, partial, len(at.f), at.mass.stride(0),
-            exact is not at.f, N_SUMS, _BLOCK, num_warps=_WARPS,
-        )  # fmt: skip
-        return add_up(partial)[:4]
+    launch(
+        _read_slack, (len(partial),), at.f.device,
+        at.code, at.delta, at.f, exact, at.y, at.mass, r, 1.0 / at.k, lam, partial, len(at.f), at.mass.stride(0),
+        exact is not at.f, N_SUMS, _BLOCK,
+    )  # fmt: skip
+    return add_up(partial)[:4]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from atklearn.problems.tensors.triton_language import N_SUMS, add_up, constant, jit, processors, tl
+from atklearn.problems.tensors.triton_language import N_SUMS, add_up, constant, jit, launch, processors, tl
 from atklearn.problems.tensors.triton_losses import density_of, expand, losses_of
 
 __all__ = ["Asked", "Operands", "filled", "look", "shared"]
@@ -65,7 +65,7 @@ def _look(
     nothing = tl.zeros([block], dtype=tl.float64)
     above, slack, size, moving = nothing, nothing, nothing, nothing
     pull, push, pull_value, push_value, steepness = nothing, nothing, nothing, nothing, nothing
-    total, first, second, length = nothing, nothing, nothing, nothing
+    tied, full, first, second, length = nothing, nothing, nothing, nothing, nothing
     low, high = nothing + float("-inf"), nothing + float("-inf")
     for part in range(tl.program_id(0), tl.cdiv(n, block), tl.num_programs(0)):
         places = part.to(tl.int64) * block + tl.arange(0, block)
@@ -87,13 +87,15 @@ def _look(
         above += u * over
         slack += u * (over - (r * s - lam * density))
         size += u * density
-        moving += tl.where((density > 0.0) & (density < 1.0), u, 0.0)
+        between = (density > 0.0) & (density < 1.0)
+        moving += tl.where(between, u, 0.0)
+        tied += tl.where(between & inside, 1.0, 0.0)
+        full += tl.where((density >= 1.0) & inside, 1.0, 0.0)
         pull += tl.maximum(a, 0.0)
         push += tl.maximum(-a, 0.0)
         pull_value += tl.where(a > 0.0, value, 0.0)
         push_value += tl.where(a < 0.0, value, 0.0)
         steepness += a * way
-        total += u
         first += u * distance
         second += u * distance * distance
         length += u * tl.abs(s)
@@ -109,11 +111,11 @@ def _look(
     tl.store(out + 6, tl.sum(pull_value, 0))
     tl.store(out + 7, tl.sum(push_value, 0))
     tl.store(out + 8, tl.sum(steepness, 0))
-    tl.store(out + 9, tl.sum(total, 0))
+    tl.store(out + 9, tl.sum(tied, 0))
     tl.store(out + 10, tl.sum(first, 0))
     tl.store(out + 11, tl.sum(second, 0))
     tl.store(out + 12, tl.sum(length, 0))
-    tl.store(out + 13, 0.0)
+    tl.store(out + 13, tl.sum(full, 0))
     tl.store(out + 14, tl.max(low, 0))
     tl.store(out + 15, tl.max(high, 0))
 
@@ -161,27 +163,28 @@ def look(at: Operands, mu: float, lam: float, t: float, along: Tensor | None, pu
     Returns
     -------
     numbers : Tensor of shape (16,)
-        13 sums, one that means nothing, and two maxima.
+        13 sums, where the sum of u belongs the number of samples between the bounds of their density; the number of
+        those at the upper; and two maxima.
     """
     n, device = len(at.f), at.f.device
     programs = shared(n, device)
     partial = torch.empty((programs, N_SUMS), dtype=torch.float64, device=device)
-    with torch.cuda.device(device):
-        _look[(programs,)](
-            at.code, at.delta, at.f, at.y, at.centre, at.mass, 1.0 / at.k, 1.0 / mu, lam, t,
-            at.f if along is None else along, pulls, partial, n, at.centre.stride(0), at.mass.stride(0),
-            along is not None, N_SUMS, _LOOK_BLOCK, num_warps=_LOOK_WARPS,
-        )  # fmt: skip
-        return add_up(partial)
+    launch(
+        _look, (programs,), device,
+        at.code, at.delta, at.f, at.y, at.centre, at.mass, 1.0 / at.k, 1.0 / mu, lam, t,
+        at.f if along is None else along, pulls, partial, n, at.centre.stride(0), at.mass.stride(0),
+        along is not None, N_SUMS, _LOOK_BLOCK, warps=_LOOK_WARPS,
+    )  # fmt: skip
+    return add_up(partial)
 
 
 def filled(at: Operands, what: Asked, mu: float = 1.0, lam: float = 0.0) -> Tensor:
     """Return what is asked for of every sample: a number in float64 each, or its stratum as int8."""
     n = len(at.f)
     out = torch.empty(n, dtype=torch.int8 if what is Asked.STRATUM else torch.float64, device=at.f.device)
-    with torch.cuda.device(at.f.device):
-        _fill[(-(-n // _FILL_BLOCK),)](
-            int(what), at.code, at.delta, at.f, at.y, at.centre, 1.0 / mu, lam, out, n, at.centre.stride(0),
-            _FILL_BLOCK, num_warps=_FILL_WARPS,
-        )  # fmt: skip
+    launch(
+        _fill, (-(-n // _FILL_BLOCK),), at.f.device,
+        int(what), at.code, at.delta, at.f, at.y, at.centre, 1.0 / mu, lam, out, n, at.centre.stride(0), _FILL_BLOCK,
+        warps=_FILL_WARPS,
+    )  # fmt: skip
     return out
