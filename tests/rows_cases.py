@@ -56,14 +56,20 @@ KINDS = {
     "chunked": lambda X, *others: in_chunks(X.astype(np.float64), *others),
 }
 if HAS_TORCH:
+    import torch
+
     from atklearn.problems.tensors.tensor_rows import TensorRows
 
     def as_tensors(X, y, mass, loss, ones):
-        import torch
-
         return TensorRows(torch.from_numpy(X), torch.from_numpy(y), torch.from_numpy(mass), loss, ones)
 
+    def on_gpu(X, y, mass, loss, ones):
+        y = torch.from_numpy(y).to(torch.int8 if loss.task == "classification" else torch.float64)
+        return TensorRows(torch.from_numpy(X).cuda(), y.cuda(), torch.from_numpy(mass).cuda(), loss, ones)
+
     KINDS |= {"tensor64": lambda X, *others: as_tensors(X.astype(np.float64), *others), "tensor32": as_tensors}
+    if torch.cuda.is_available():
+        KINDS |= {"cuda64": lambda X, *others: on_gpu(X.astype(np.float64), *others), "cuda32": on_gpu}
 LOSSES = {name: cls() for name, cls in INDIVIDUAL_LOSSES.items()} | {"log_cosh": LogCosh()}
 SHARES = (0.02, 0.3, 0.75, 1.0)  # of the mass that is in the top: less than one sample, some, most, all
 
@@ -121,9 +127,14 @@ def make_stand(kind: str, loss: str, ones: bool, seed: int = 0, n: int = 30, d: 
     return Stand(rows, design.astype(np.float64), y, mass, LOSSES[loss], rng)
 
 
+def as_array(numbers: Any) -> np.ndarray:
+    """Return numbers, one per row, wherever they lie."""
+    return np.asarray(numbers.cpu() if hasattr(numbers, "cpu") else numbers)
+
+
 def read_density(point: Any) -> np.ndarray:
     """Return the densities of a point that is smoothed: a proof hands them out, feasible beyond rounding."""
-    r = np.asarray(point.prove(balanced=False).density)
+    r = as_array(point.prove(balanced=False).density)
     return np.where(np.abs(r) > 1.0 - 1e-12, np.sign(r), r)
 
 

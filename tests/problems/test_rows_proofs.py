@@ -7,7 +7,7 @@ import pytest
 from plain_rows import PlainRows
 from problems import INTERCEPTS, optimum_by_cvxpy, random_case
 from problems import LOSSES as BUILT_IN
-from rows_cases import LOSSES, SHARES, average_of_top, make_stand, read_density
+from rows_cases import LOSSES, SHARES, as_array, average_of_top, make_stand, read_density
 
 from atklearn.losses.individual import Hinge, Kink, SquaredError
 from atklearn.problems.compiled_rows import CompiledRows
@@ -51,7 +51,7 @@ def test_a_proof_accounts_for_its_own_densities(stand):
         s, slope, _ = stand.expand(z)
         for balanced in (False, True):
             proof = point.prove(balanced=balanced)
-            q = stand.mass / k * np.asarray(proof.density)
+            q = stand.mass / k * as_array(proof.density)
             assert proof.slack >= -1e-15 * proof.value
             assert proof.slack == pytest.approx(proof.value - q @ s, rel=1e-9, abs=1e-13 * abs(proof.value))
             np.testing.assert_allclose(proof.gradient, stand.design.T @ (q * slope), rtol=1e-9, atol=1e-12)
@@ -64,13 +64,13 @@ def test_the_densities_of_a_proof_are_feasible_near_those_given_and_balanced_if_
         u, slope = stand.mass / k, stand.expand(z)[1]
         scaled = given if stand.rng.random() < 0.5 else given / max(np.abs(given).max(), 1e-9)  # too much in all
         for balanced in (False, True):
-            r = np.asarray(stand.rows.at(z, k, scaled).prove(balanced=balanced).density)
+            r = as_array(stand.rows.at(z, k, scaled).prove(balanced=balanced).density)
             assert u @ np.abs(r) <= 1.0 + 1e-14
             assert (np.abs(r) <= np.abs(scaled) + 1e-15).all()  # scaled down, sample by sample
             assert (r * scaled >= 0.0).all()
             if balanced:
                 assert u @ (r * slope) == pytest.approx(0.0, abs=1e-13 * max(u @ np.abs(r * slope), 1e-300))
-        feasible = stand.rows.at(z, k, given).prove(balanced=False).density
+        feasible = as_array(stand.rows.at(z, k, given).prove(balanced=False).density)
         np.testing.assert_allclose(feasible, given, rtol=1e-14)
 
 
@@ -108,7 +108,7 @@ def test_no_optimum_is_below_a_certified_bound(kind, loss, intercept):
 
 
 def places(part, rows) -> np.ndarray:
-    return np.asarray(part.restrict(np.arange(rows.n_rows))).astype(int)
+    return as_array(part.restrict(np.arange(rows.n_rows))).astype(int)
 
 
 def test_the_largest_losses_are_those_of_a_sort_up_to_ties(stand):
@@ -157,8 +157,8 @@ def test_densities_of_a_part_are_densities_of_all_with_the_same_value(stand):
     point.smooth(0.1)
     density = point.prove(balanced=False).density
     extended = part.extend(density)
-    np.testing.assert_array_equal(part.restrict(extended), density)
-    assert np.count_nonzero(extended) == np.count_nonzero(density)
+    np.testing.assert_array_equal(as_array(part.restrict(extended)), as_array(density))
+    assert np.count_nonzero(as_array(extended)) == np.count_nonzero(as_array(density))
     assert stand.rows.holds(extended)
     on_part, on_all = point.prove(balanced=True), stand.rows.at(z, k, extended).prove(balanced=True)
     np.testing.assert_allclose(on_all.gradient, on_part.gradient, rtol=1e-9, atol=1e-12)
@@ -185,18 +185,19 @@ def test_a_blend_is_feasible_and_exact_where_that_is_feasible(stand):
     for share in SHARES:
         k = share * stand.rows.total
         one, other, third = (stand.density(k) for _ in range(3))
-        blended = np.asarray(stand.rows.blend([(1.0, one), (1.0, other), (-1.0, third)], k))
+        blended = as_array(stand.rows.blend([(1.0, one), (1.0, other), (-1.0, third)], k))
         assert stand.rows.holds(blended)
         assert np.abs(blended).max() <= 1.0
         assert stand.kink.is_two_sided or blended.min() >= 0.0
         assert stand.mass / k @ np.abs(blended) <= 1.0 + 1e-12
-        np.testing.assert_allclose(stand.rows.blend([(0.4, one), (0.6, other)], k), 0.4 * one + 0.6 * other, rtol=1e-12)
+        mixed = as_array(stand.rows.blend([(0.4, one), (0.6, other)], k))
+        np.testing.assert_allclose(mixed, 0.4 * one + 0.6 * other, rtol=1e-12)
 
 
 def test_sample_weights_are_densities_times_their_caps(stand):
     k = 0.4 * stand.rows.total
     density = stand.density(k)
-    weights = stand.rows.sample_weights(density, k)
+    weights = as_array(stand.rows.sample_weights(density, k))
     np.testing.assert_allclose(weights, stand.mass / k * np.abs(density), rtol=1e-14)
     assert stand.rows.holds(density)
     assert not stand.rows.holds(density[1:])
@@ -282,7 +283,7 @@ def test_a_proof_takes_tangents_where_the_densities_were_found_and_the_value_whe
         point.z = point.z + change
         proof = point.prove(balanced=False)
         assert proof.value == pytest.approx(average_of_top(stand.losses(point.z), stand.mass, k), rel=1e-9)
-        q = stand.mass / k * np.asarray(proof.density)
+        q = stand.mass / k * as_array(proof.density)
         tangents = q @ s + (q * slope) @ (stand.design @ change)
         assert proof.value - proof.slack == pytest.approx(tangents, rel=1e-8, abs=1e-9)
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from atklearn.losses.compiling import HAS_NUMBA
 from atklearn.losses.individual import Array, IndividualLoss
 from atklearn.problems.compiled_rows import CompiledRows
 from atklearn.problems.conditioning import Units, helpful_units, looked_at
@@ -25,7 +25,6 @@ from atklearn.problems.tensors.tensor_point import TensorPoint
 
 __all__ = ["TensorRows"]
 
-HAS_NUMBA = find_spec("numba") is not None
 # So few numbers of X are passed over by the host before a device has been told to.
 _FEW_NUMBERS = 1 << 19
 # Up to so many, places are drawn on the host as for other rows; more are drawn where X lies.

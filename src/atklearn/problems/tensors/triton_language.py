@@ -12,11 +12,9 @@ from torch import Tensor
 try:
     import triton
     import triton.language as tl
-    from triton.language.extra import libdevice
 except ImportError:
     HAS_TRITON = False
     tl: Any = None  # type: ignore[no-redef]
-    libdevice: Any = None  # type: ignore[no-redef]
 
     def jit(kernel):
         """Return what cannot be compiled as it is."""
@@ -30,7 +28,7 @@ else:
     HAS_TRITON = True
     jit, constant = triton.jit, tl.constexpr
 
-__all__ = ["HAS_TRITON", "N_SUMS", "add_up", "constant", "jit", "launch", "libdevice", "processors", "serves", "tl"]
+__all__ = ["HAS_TRITON", "N_SUMS", "add_up", "constant", "jit", "launch", "processors", "serves", "tl"]
 
 N_SUMS = 16  # that a program leaves, the last two of them maxima
 _PARTS = 128  # of them added up at a time

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from atklearn.problems.tensors.triton_language import constant, jit, libdevice, tl
+from atklearn.problems.tensors.triton_language import constant, jit, tl
 
 __all__ = ["ABSOLUTE_ERROR", "density_of", "expand", "losses_of"]
 
@@ -17,8 +17,11 @@ def expand(code: tl.constexpr, delta, f, y):
     if code == LOG_LOSS:
         margin = y * f
         decay = tl.exp(-tl.abs(margin))
-        s = libdevice.log1p(decay) - tl.minimum(margin, 0.0)
-        wrong = tl.where(margin >= 0.0, decay, 1.0) / (1.0 + decay)
+        whole = 1.0 + decay
+        part = 1.0 / whole
+        # log1p(decay): the logarithm of the rounded sum, and what rounding has left out of it
+        s = tl.log(whole) + (decay - (whole - 1.0)) * part - tl.minimum(margin, 0.0)
+        wrong = tl.where(margin >= 0.0, decay, 1.0) * part
         slope = -y * wrong
         bend = wrong * (1.0 - wrong)
     elif code == HINGE:
