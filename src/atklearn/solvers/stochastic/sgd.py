@@ -281,6 +281,15 @@ def draw_seed(random_state: Any) -> int:
     return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
 
 
+def refuse_stochastic(solver: Any, home: Any) -> None:
+    """Say that stochastic steps are for arrays, if they are asked for where X lies elsewhere."""
+    if home is not None and solver != "exact":
+        raise ValueError(
+            f"On tensors, solver is expected to be 'exact', got {shown(solver)}; for stochastic steps pass X as a "
+            "NumPy array."
+        )
+
+
 def solve_sgd(
     problem: Problem,
     *,
