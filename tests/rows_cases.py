@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ from atklearn.chunked.survey import survey
 from atklearn.losses.individual import INDIVIDUAL_LOSSES, IndividualLoss, Kink
 from atklearn.ondisk.executor_engine import ArrayChunks, ExecutorEngine
 from atklearn.problems.compiled_rows import CompiledRows
+
+HAS_TORCH = getattr(find_spec("torch"), "origin", None) is not None
 
 
 class LogCosh(IndividualLoss):
@@ -52,6 +55,15 @@ KINDS = {
     "csr": lambda X, *others: CompiledRows(sp.csr_array(X.astype(np.float64)), *others),
     "chunked": lambda X, *others: in_chunks(X.astype(np.float64), *others),
 }
+if HAS_TORCH:
+    from atklearn.problems.tensors.tensor_rows import TensorRows
+
+    def as_tensors(X, y, mass, loss, ones):
+        import torch
+
+        return TensorRows(torch.from_numpy(X), torch.from_numpy(y), torch.from_numpy(mass), loss, ones)
+
+    KINDS |= {"tensor64": lambda X, *others: as_tensors(X.astype(np.float64), *others), "tensor32": as_tensors}
 LOSSES = {name: cls() for name, cls in INDIVIDUAL_LOSSES.items()} | {"log_cosh": LogCosh()}
 SHARES = (0.02, 0.3, 0.75, 1.0)  # of the mass that is in the top: less than one sample, some, most, all
 

@@ -282,7 +282,7 @@ def test_a_proof_takes_tangents_where_the_densities_were_found_and_the_value_whe
         point.z = point.z + change
         proof = point.prove(balanced=False)
         assert proof.value == pytest.approx(average_of_top(stand.losses(point.z), stand.mass, k), rel=1e-9)
-        q = stand.mass / k * proof.density
+        q = stand.mass / k * np.asarray(proof.density)
         tangents = q @ s + (q * slope) @ (stand.design @ change)
         assert proof.value - proof.slack == pytest.approx(tangents, rel=1e-8, abs=1e-9)
 

@@ -20,7 +20,7 @@ from atklearn.problems.expansion import Losses, Paying
 from atklearn.problems.features import Features
 from atklearn.problems.picking import PickedRows, Places, largest_places
 from atklearn.problems.ranking import ranked
-from atklearn.problems.rotation import Rotation, rotate
+from atklearn.problems.rotation import Rotation, is_worth_rotating, rotate
 from atklearn.problems.rows import Curvature, Form, Proof, Reading
 
 __all__ = ["CompiledPoint", "CompiledRows"]
@@ -29,9 +29,6 @@ __all__ = ["CompiledPoint", "CompiledRows"]
 _FEW_COLUMNS = 64
 # From here on, a pass over X costs more than to look whether it is needed.
 _MANY_ROWS = 10_000
-# With so many columns, and so many for each row, the rows are rotated into fewer.
-_MANY_COLUMNS = 100
-_WIDE = 2.5
 
 
 class CompiledRows:
@@ -123,7 +120,7 @@ class CompiledRows:
 
     def _rotation(self, units: Units | None, centred: bool) -> Rotation | None:
         """Return the rotation into fewer columns, where that pays."""
-        if not (self.is_dense and self.n_features >= max(_MANY_COLUMNS, _WIDE * self.n_rows)):
+        if not (self.is_dense and is_worth_rotating(self.n_rows, self.n_features)):
             return None
         if centred not in self._rotations:
             self._rotations[centred] = rotate(self.X, np.zeros(self.n_features) if units is None else units.centre)

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 
 from atklearn.losses.individual import Array
 
-__all__ = ["Units", "convert", "helpful_units"]
+__all__ = ["Units", "convert", "helpful_units", "looked_at"]
 
 # Rows that are looked at, fewer if there are many columns: enough to tell sizes.
 _LOOKED_AT = 1000
@@ -74,23 +74,22 @@ def helpful_units(X: Any, y: Array, *, centred: bool, regression: bool) -> Units
     >>> float(helpful_units(X, y, centred=True, regression=True).centre[0] - 1e9)
     1.0
     """
-    count = min(_LOOKED_AT, max(_FEWEST, _NUMBERS // max(X.shape[1], 1)))
-    rows = slice(None, None, max(1, y.size // count))
-    looked_at = X[rows].toarray() if _is_full(X) else X[rows]
+    rows = looked_at(*X.shape)
+    seen = X[rows].toarray() if _is_full(X) else X[rows]
     centre = np.zeros(X.shape[1])
-    if sp.issparse(looked_at):  # centring would fill it, and rare entries are not small ones
-        counts = np.bincount(looked_at.indices, minlength=X.shape[1])
-        squares = np.bincount(looked_at.indices, weights=looked_at.data.astype(float) ** 2, minlength=X.shape[1])
+    if sp.issparse(seen):  # centring would fill it, and rare entries are not small ones
+        counts = np.bincount(seen.indices, minlength=X.shape[1])
+        squares = np.bincount(seen.indices, weights=seen.data.astype(float) ** 2, minlength=X.shape[1])
         enough = counts >= min(_ENTRIES, y[rows].size)  # to tell the size of a column
         sizes = np.sqrt(np.where(enough, squares, 0.0) / np.maximum(counts, 1))
     else:
-        looked_at = looked_at.astype(np.float64, copy=False)
-        if centred and looked_at.size:
-            middle, spread = looked_at.mean(axis=0), looked_at.std(axis=0)
+        seen = seen.astype(np.float64, copy=False)
+        if centred and seen.size:
+            middle, spread = seen.mean(axis=0), seen.std(axis=0)
             if ((np.abs(middle) > _FAR * spread) & (spread > 0.0)).any():  # a constant column does no harm
                 centre = middle
-                looked_at = looked_at - middle
-        sizes = np.sqrt(np.mean(looked_at**2, axis=0))
+                seen = seen - middle
+        sizes = np.sqrt(np.mean(seen**2, axis=0))
     shift = 0.0
     if centred and regression:
         middle = float(y[rows][0] + np.mean(y[rows] - y[rows][0]))  # exact for a constant
@@ -104,6 +103,12 @@ def helpful_units(X: Any, y: Array, *, centred: bool, regression: bool) -> Units
     if uneven:
         scale[sizes > 0.0] = np.exp2(np.round(np.log2(present)))
     return Units(scale, centre, shift)
+
+
+def looked_at(n_rows: int, n_features: int) -> slice:
+    """Return which rows tell the sizes of columns; of these rows alone, all do."""
+    count = min(_LOOKED_AT, max(_FEWEST, _NUMBERS // max(n_features, 1)))
+    return slice(None, None, max(1, n_rows // count))
 
 
 def convert(X: Any, y: Array, units: Units) -> tuple[Any, Array]:

@@ -17,10 +17,13 @@ from scipy.linalg.lapack import dpstrf
 
 from atklearn.losses.individual import Array
 
-__all__ = ["Rotation", "rotate"]
+__all__ = ["Rotation", "is_worth_rotating", "rotate"]
 
 # Columns of X whose products are added at once: so many that BLAS is quick, so few that a copy is small.
 _BLOCK = 512
+# With so many columns, and so many for each row, the rows are rotated into fewer.
+_MANY_COLUMNS = 100
+_WIDE = 2.5
 
 
 class Rotation:
@@ -58,6 +61,17 @@ class Rotation:
         """Solve with the factor of the pivot rows, or its transpose."""
         out: Array = solve_triangular(self.factor[self.pivots], v, lower=True, trans=trans, check_finite=False)
         return out
+
+
+def is_worth_rotating(n_rows: int, n_features: int) -> bool:
+    """Say whether so many more columns than rows are best rotated into fewer.
+
+    Examples
+    --------
+    >>> is_worth_rotating(100, 1000), is_worth_rotating(1000, 1000)
+    (True, False)
+    """
+    return n_features >= max(_MANY_COLUMNS, _WIDE * n_rows)
 
 
 def rotate(X: Array, centre: Array) -> Rotation | None:
