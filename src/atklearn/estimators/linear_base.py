@@ -57,6 +57,7 @@ class LinearATk(CallbackSupportMixin, FollowsX):
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.array_api_support = self.solver == "exact"
         return tags
 
     @_fit_context(prefer_skip_nested_validation=True)

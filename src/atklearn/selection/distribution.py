@@ -194,7 +194,7 @@ def few_marked(
         if ((found >= each) | (limits == 1.0)).all():
             break
         factor *= _AGAIN
-    if marks.size > at_most:
+    if marks.size > at_most or (limits < 1.0).any():
         order = np.argsort(marks)
         kept = np.sort(np.concatenate([order[codes[order] == code][:each] for code in np.unique(codes)]))
         X, y, mass, codes = X[kept], y[kept], mass[kept], codes[kept]
