@@ -17,10 +17,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numba
 import numpy as np
 
 from atklearn.losses.compiled import ABSOLUTE, HUBER, SMOOTH, compiled, expand_one
+from atklearn.losses.compiling import njit
 from atklearn.losses.individual import Array, IndividualLoss, Kink
 from atklearn.problems import threads
 from atklearn.problems.access import FAST_SUMS
@@ -201,7 +201,7 @@ def _given(mass: Array | None) -> Array:
     return _NO_MASS if mass is None else mass
 
 
-@numba.njit(cache=True, inline="always", error_model="numpy")
+@njit(cache=True, inline="always", error_model="numpy")
 def _steady(loss, f, y, near, usual):  # type: ignore[no-untyped-def]
     """Return loss, slope and curvature of one row: see :func:`steady_expansion`."""
     s, slope, curvature = expand_one(loss, f, y)
@@ -216,21 +216,21 @@ def _steady(loss, f, y, near, usual):  # type: ignore[no-untyped-def]
     return max(s, 0.0), slope if s > 0.0 else 0.0, curvature + 0.5 * chord
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def _fill_targets(y, classes, positive, target):  # type: ignore[no-untyped-def]
     # by itself, so that the loops over losses have no case to tell apart
     for i in range(y.size):
         target[i] = (1.0 if y[i] == positive else -1.0) if classes else y[i]
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def _expand(loss, f, target, s, curvature):  # type: ignore[no-untyped-def]
     # sums in this loop, or leave to reorder them, would make the exponentials of log loss slow, or wrong
     for i in range(f.size):
         s[i], _, curvature[i] = expand_one(loss, f[i], target[i])
 
 
-@numba.njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
 def _read(kink, mass, weighted, pivot, s, curvature):  # type: ignore[no-untyped-def]
     """Make losses of ``s``, and sum up what :class:`Spread` reads."""
     one = two = distance = bend = curved = 0.0
@@ -247,7 +247,7 @@ def _read(kink, mass, weighted, pivot, s, curvature):  # type: ignore[no-untyped
     return one, two, distance, bend, curved
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def _loss_blocks(first, last, size, loss, f, y, classes, positive, mass, weighted, pivot, losses, curvature, sums):  # type: ignore[no-untyped-def]
     """Fill in the losses and their own curvatures; leave sums of a block."""
     for block in range(first, last):
@@ -266,7 +266,7 @@ def _loss_blocks(first, last, size, loss, f, y, classes, positive, mass, weighte
         )
 
 
-@numba.njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
 def _share_blocks(first, last, size, losses, mass, weighted, centre, mu, lam, sums):  # type: ignore[no-untyped-def]
     """Sum up the densities, and the mass of those between their bounds."""
     for block in range(first, last):
@@ -279,7 +279,7 @@ def _share_blocks(first, last, size, losses, mass, weighted, centre, mu, lam, su
         sums[block, 0], sums[block, 1] = total, free
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def _differentiate(loss, f, target, scales, lifted, slope, curvature):  # type: ignore[no-untyped-def]
     unit, near, usual = scales
     for i in range(f.size):
@@ -288,7 +288,7 @@ def _differentiate(loss, f, target, scales, lifted, slope, curvature):  # type: 
         curvature[i] = unit * max(lifted[i], 1.0) * two
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def _slope_blocks(first, last, size, loss, f, y, classes, positive, mass, weighted, line, scales, losses, curvature):  # type: ignore[no-untyped-def]  # fmt: skip
     """Write gradients over the losses, and curvatures to boost with over their own."""
     centre, mu, lam = line

@@ -10,7 +10,7 @@ import os
 import warnings
 from tempfile import TemporaryDirectory
 
-import numba
+from atklearn.losses.compiling import HAS_NUMBA, njit, numba
 
 __all__ = ["prepare_cache"]
 
@@ -21,7 +21,7 @@ _stopgap: TemporaryDirectory[str] | None = None
 def prepare_cache() -> None:
     """Make sure that compiled code can be cached somewhere: if nowhere else, in a temporary folder, with a warning."""
     global _stopgap
-    if _stopgap is not None or _is_writable():
+    if not HAS_NUMBA or _stopgap is not None or _is_writable():
         return
     _stopgap = TemporaryDirectory(prefix="atklearn-", ignore_cleanup_errors=True)
     os.environ["NUMBA_CACHE_DIR"] = _stopgap.name  # for worker processes, too
@@ -37,7 +37,7 @@ def prepare_cache() -> None:
 def _is_writable() -> bool:
     """Whether Numba finds a place for the cache."""
     try:
-        numba.njit(cache=True)(_nothing)
+        njit(cache=True)(_nothing)
     except RuntimeError:  # "no locator available"
         return False
     return True

@@ -9,12 +9,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
-from llvmlite import ir  # type: ignore[import-untyped]
-from numba.core import types
-from numba.extending import intrinsic
 
+from atklearn.losses.compiling import intrinsic, ir, njit, types
 from atklearn.losses.individual import (
     AbsoluteError,
     Hinge,
@@ -91,7 +88,7 @@ def _number_of(_context, bits):  # type: ignore[no-untyped-def]  # noqa: ARG001
     return types.float64(types.int64), emit
 
 
-@numba.njit(cache=True, inline="always", error_model="numpy")
+@njit(cache=True, inline="always", error_model="numpy")
 def _exp(x):  # type: ignore[no-untyped-def]
     """Return exp(x) for x <= 0, to the last digit: x = k log(2) + r, and a power series in r.
 
@@ -108,10 +105,10 @@ def _exp(x):  # type: ignore[no-untyped-def]
     high = (1.0 / 40320.0 + r * (1.0 / 362880.0)) + r2 * (1.0 / 3628800.0 + r * (1.0 / 39916800.0))
     top = 1.0 / 479001600.0 + r * (1.0 / 6227020800.0)
     p = (low + r4 * middle) + (r4 * r4) * (high + r4 * top)
-    return p * _number_of((_bits_of(shifted) << 52) + (1023 << 52))  # type: ignore[call-arg]
+    return p * _number_of((_bits_of(shifted) << 52) + (1023 << 52))
 
 
-@numba.njit(cache=True, inline="always", error_model="numpy")
+@njit(cache=True, inline="always", error_model="numpy")
 def _log1p(x):  # type: ignore[no-untyped-def]
     """Return log(1 + x) for 0 <= x <= 1, to the last digits also of tiny x: the series of 2 artanh(x / (2 + x))."""
     s = x / (2.0 + x)
@@ -127,7 +124,7 @@ def _log1p(x):  # type: ignore[no-untyped-def]
     return 2.0 * s * ((low + q4 * second) + q8 * ((third + q4 * fourth) + q8 * top))
 
 
-@numba.njit(cache=True, inline="always", error_model="numpy")
+@njit(cache=True, inline="always", error_model="numpy")
 def expand_one(loss, f, y):  # type: ignore[no-untyped-def]
     """Return ``s``, its slope and its curvature at the prediction ``f`` of one sample."""
     if loss.code == LOG_LOSS:
@@ -152,7 +149,7 @@ def expand_one(loss, f, y):  # type: ignore[no-untyped-def]
     return np.nan, np.nan, np.nan  # a code that is not listed: nothing that could pass for an answer
 
 
-@numba.njit(cache=True, inline="always", error_model="numpy")
+@njit(cache=True, inline="always", error_model="numpy")
 def loss_and_slope(loss, f, y):  # type: ignore[no-untyped-def]
     """Return the loss of one prediction and a slope of it: what :func:`expand_one` says, with the kink put in.
 

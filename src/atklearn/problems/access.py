@@ -9,13 +9,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 import scipy.sparse as sp
-from llvmlite import ir  # type: ignore[import-untyped]
-from numba.core import types
-from numba.extending import intrinsic, overload
 
+from atklearn.losses.compiling import intrinsic, ir, njit, njit_if_there, overload, types
 from atklearn.losses.individual import Array
 
 __all__ = [
@@ -109,7 +106,7 @@ def _compile_between(X, begin, end):  # type: ignore[no-untyped-def]  # noqa: AR
     return dense if isinstance(X, types.Array) else sparse
 
 
-@numba.njit(cache=True, fastmath=FAST_SUMS)
+@njit_if_there(cache=True, fastmath=FAST_SUMS, instead=lambda weights, v: (weights * v) @ v)
 def weighted_square(weights, v):  # type: ignore[no-untyped-def]
     """Return ``sum(weights * v**2)``."""
     result = 0.0
@@ -118,7 +115,7 @@ def weighted_square(weights, v):  # type: ignore[no-untyped-def]
     return result
 
 
-@numba.njit(cache=True, fastmath=FAST_SUMS)
+@njit(cache=True, fastmath=FAST_SUMS)
 def _dense_dot(X, i, v):  # type: ignore[no-untyped-def]
     result = 0.0
     for j in range(X.shape[1]):
@@ -188,7 +185,7 @@ def _compile_add_twice(X, i, factor, out, ratio, other):  # type: ignore[no-unty
     return dense if isinstance(X, types.Array) else sparse
 
 
-@numba.njit(cache=True, fastmath=FAST_SUMS)
+@njit(cache=True, fastmath=FAST_SUMS)
 def _dense_add_all(X, factors, out):  # type: ignore[no-untyped-def]
     long = X.shape[1] >= _LONG_ROW
     for i in range(X.shape[0]):
@@ -229,14 +226,14 @@ def _compile_fetch(X, i):  # type: ignore[no-untyped-def]  # noqa: ARG001
     def dense(X, i):  # type: ignore[no-untyped-def]
         n_columns = X.shape[1]
         for j in range(0, n_columns, _CACHE_LINE // X.itemsize):
-            _prefetch(X, i * n_columns + j)  # type: ignore[call-arg]
+            _prefetch(X, i * n_columns + j)
 
     def sparse(X, i):  # type: ignore[no-untyped-def]
         begin, end = X.indptr[i], X.indptr[i + 1]
         for position in range(begin, end, _CACHE_LINE // X.data.itemsize):
-            _prefetch(X.data, position)  # type: ignore[call-arg]
+            _prefetch(X.data, position)
         for position in range(begin, end, _CACHE_LINE // X.indices.itemsize):
-            _prefetch(X.indices, position)  # type: ignore[call-arg]
+            _prefetch(X.indices, position)
 
     return dense if isinstance(X, types.Array) else sparse
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.utils import check_X_y
 from sklearn.utils.validation import validate_data
 
+from atklearn.losses.compiling import HAS_NUMBA, njit
 from atklearn.losses.individual import Array
 from atklearn.problems import threads
 from atklearn.problems.access import FAST_SUMS
@@ -36,7 +36,7 @@ def check_training(estimator: Any, X: Any, y: Any, **checks: Any) -> tuple[Any, 
     """
     options: dict[str, Any] = {"accept_sparse": "csr", "dtype": list(_FLOATS), "order": "C"} | checks
     quick = isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype in _FLOATS and X.flags.c_contiguous
-    if quick and X.size >= _LARGE and _is_finite(X):
+    if HAS_NUMBA and quick and X.size >= _LARGE and _is_finite(X):
         options["ensure_all_finite"] = False  # as looked at on several threads; else it is said where the trouble is
     X, y = (
         check_X_y(X, on_host(y), **options) if estimator is None else validate_data(estimator, X, on_host(y), **options)
@@ -49,7 +49,7 @@ def _is_finite(X: Array) -> bool:
     return bool(np.isfinite(threads.block_sums(_zeros, 1, X.size, 0.5, X.reshape(-1))[0]))
 
 
-@numba.njit(cache=True, nogil=True, fastmath=FAST_SUMS)
+@njit(cache=True, nogil=True, fastmath=FAST_SUMS)
 def _zeros(first, last, size, entries, sums):  # type: ignore[no-untyped-def]
     """Sum up zero times every entry: NaN if one of them is not finite."""
     for block in range(first, last):
@@ -61,7 +61,12 @@ def _zeros(first, last, size, entries, sums):  # type: ignore[no-untyped-def]
 
 
 def split_in_two(y: npt.NDArray[Any]) -> npt.NDArray[np.int8] | None:
-    """Return 0 where y, a vector of numbers, is the smaller of its two values and 1 where the larger, or None."""
+    """Return 0 where y, a vector of numbers, is the smaller of its two values and 1 where the larger.
+
+    None if it has other than two values, or if it takes sorting to find out.
+    """
+    if not HAS_NUMBA:
+        return None
     low, high = threads.extremes(y)
     codes = np.empty(y.size, dtype=np.int8)
     others = threads.block_sums(_tell_apart, 1, y.size, 1.0, y, low, high, codes)[0]
@@ -69,7 +74,7 @@ def split_in_two(y: npt.NDArray[Any]) -> npt.NDArray[np.int8] | None:
     return codes if exact and low < high and others == 0.0 else None
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def _tell_apart(first, last, size, y, low, high, codes, sums):  # type: ignore[no-untyped-def]
     """Tell the two values apart, and count what is neither."""
     for block in range(first, last):

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 
+from atklearn.losses.compiling import njit
 from atklearn.losses.individual import Array
 from atklearn.problems import smoothing
 from atklearn.problems.access import add, dot, square
@@ -102,13 +102,13 @@ class CompiledAscent:
         return float(self.u @ np.abs(self.density))
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def _squares(X, out):  # type: ignore[no-untyped-def]
     for i in range(out.size):
         out[i] = square(X, i)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def _visit(X, order, s, slope, u, curvature, C, give, low, r, w, b):  # type: ignore[no-untyped-def]
     """Visit the rows in the given order; return the coefficient of the column of ones."""
     for place in range(order.size):

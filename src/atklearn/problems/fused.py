@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 
 from atklearn.losses.aggregate import rank_of
 from atklearn.losses.compiled import ABSOLUTE, POSITIVE_PART, SMOOTH, expand_one
+from atklearn.losses.compiling import njit
 from atklearn.problems.passes import expand_along, predict, pull_back
 from atklearn.problems.rows import Curvature, Proof, Reading
 from atklearn.problems.smoothing import (
@@ -65,7 +65,7 @@ def prove_at_once(point: Any, balanced: bool) -> Proof:
     return Proof(value, threshold, slack, gradient, r)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def _hessian(loss, X, f, y, s, slope, r, u, mu, moving, cautious, H):  # type: ignore[no-untyped-def]
     """Fill ``H`` with the generalised Hessian of an array X, all rows, with ones if it is larger; return the ties.
 
@@ -108,21 +108,21 @@ def _hessian(loss, X, f, y, s, slope, r, u, mu, moving, cautious, H):  # type: i
     return tied_mass > 0.0
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def _look(loss, start, t, direction, y, f, s, slope, centre, u, mu, guess, two_sided, r, a):  # type: ignore[no-untyped-def]
     """Expand the losses at ``start + t * direction`` and settle their densities."""
     expand_along(0, 1, y.size, loss, start, t, direction, y, f, s, slope)
     return settle_few(s, slope, centre, u, mu, guess, two_sided, direction, r, a)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def predict_and_expand(loss, X, w, bias, y, f, s, slope):  # type: ignore[no-untyped-def]
     """Fill in predictions, the smooth part of their losses and its slope."""
     predict(0, 1, y.size, X, w, bias, f)
     expand_along(0, 1, y.size, loss, f, 0.0, f, y, f, s, slope)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def _prove(loss, X, w, bias, y, u, rank, balanced, f, s, slope, is_fresh, r, gradient):  # type: ignore[no-untyped-def]
     """Make the densities ``r`` feasible and fill their gradient, ``X^T (u r s')``; return value, threshold and slack.
 

@@ -21,10 +21,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numba
 import numpy as np
 
 from atklearn.losses.aggregate import ranked_loss
+from atklearn.losses.compiling import njit
 from atklearn.losses.individual import Array, Hinge, Kink
 from atklearn.problems.gram import Gram
 from atklearn.problems.picking import Places
@@ -152,7 +152,7 @@ class KernelProblem:
         return float(_top_slope(residual, losses, self.mass, threshold, self.k))
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def _top_slope(residual, losses, mass, threshold, k):  # type: ignore[no-untyped-def]
     """Return the slope in b of the mean of the top k; losses tied at the threshold share what is left of it."""
     mass_above = mass_tied = slope_above = slope_tied = 0.0

@@ -6,10 +6,10 @@ Each works on blocks of rows, ``first`` to ``last`` of a size, and what it sums 
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
 from atklearn.losses.compiled import expand_one
+from atklearn.losses.compiling import njit
 from atklearn.problems.access import FAST_SUMS, add, add_all, add_squares, between, dot, square
 
 _IN_CACHE = 2048  # rows whose losses are expanded at once
@@ -17,14 +17,14 @@ _IN_CACHE = 2048  # rows whose losses are expanded at once
 SIMPLE_SUMS = {"contract", "nsz"}
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def predict(first, last, size, X, w, bias, out):  # type: ignore[no-untyped-def]
     """Fill ``out`` with ``X w + bias``."""
     for i in range(first * size, min(last * size, out.size)):
         out[i] = dot(X, i, w) + bias
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def pull_back(first, last, size, X, a, d, sums):  # type: ignore[no-untyped-def]
     """Fill ``sums`` with ``X^T a``, and behind its d columns, if they are wider, with ``sum(a)``."""
     for block in range(first, last):
@@ -34,7 +34,7 @@ def pull_back(first, last, size, X, a, d, sums):  # type: ignore[no-untyped-def]
         sums[block, d:] = a[begin:end].sum()
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def pull_back_all(first, last, size, X, vectors, d, sums):  # type: ignore[no-untyped-def]
     """Do the same for several vectors, one after the other in ``sums``; a block is in the cache from the first on."""
     m, n = vectors.shape
@@ -49,19 +49,19 @@ def pull_back_all(first, last, size, X, vectors, d, sums):  # type: ignore[no-un
             out[d:] = a.sum()
 
 
-@numba.njit(cache=True, nogil=True, fastmath=SIMPLE_SUMS, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=SIMPLE_SUMS, error_model="numpy")
 def _move(start, t, direction, f):  # type: ignore[no-untyped-def]
     for i in range(f.size):
         f[i] = start[i] + t * direction[i]
 
 
-@numba.njit(cache=True, nogil=True, fastmath=SIMPLE_SUMS, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=SIMPLE_SUMS, error_model="numpy")
 def _expand(loss, f, y, s, slope):  # type: ignore[no-untyped-def]
     for i in range(y.size):
         s[i], slope[i], _ = expand_one(loss, f[i], y[i])
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def expand_along(first, last, size, loss, start, t, direction, y, f, s, slope):  # type: ignore[no-untyped-def]
     """Fill ``f = start + t * direction``, and the smooth part of the losses there with its slope."""
     stop = min(last * size, y.size)
@@ -71,14 +71,14 @@ def expand_along(first, last, size, loss, start, t, direction, y, f, s, slope): 
         _expand(loss, f[part], y[part], s[part], slope[part])
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def curvatures(first, last, size, loss, f, y, rows, out):  # type: ignore[no-untyped-def]
     """Fill ``out`` with the curvature of the losses of some rows."""
     for place in range(first * size, min(last * size, rows.size)):
         _, _, out[place] = expand_one(loss, f[rows[place]], y[rows[place]])
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def count_strata(first, last, size, r, counts):  # type: ignore[no-untyped-def]
     """Count the densities strictly between their bounds, and those at the upper one."""
     for block in range(first, last):
@@ -90,7 +90,7 @@ def count_strata(first, last, size, r, counts):  # type: ignore[no-untyped-def]
         counts[block, 0], counts[block, 1] = n_tied, n_full
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def fill_strata(first, last, size, r, starts, rows):  # type: ignore[no-untyped-def]
     """Write down these rows, those of each block from its ``starts`` on."""
     for block in range(first, last):
@@ -105,7 +105,7 @@ def fill_strata(first, last, size, r, starts, rows):  # type: ignore[no-untyped-
                 tied += 1
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def few_strata(r):  # type: ignore[no-untyped-def]
     """Return the rows of positive density, those strictly between its bounds first, and how many these are."""
     counts = np.empty((1, 2), dtype=np.intp)
@@ -117,7 +117,7 @@ def few_strata(r):  # type: ignore[no-untyped-def]
     return rows, n_tied
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def pull_back_rows(first, last, size, X, rows, a, d, sums):  # type: ignore[no-untyped-def]
     """Do the same as :func:`pull_back` with some rows, ``a`` having one entry for each of these."""
     for block in range(first, last):
@@ -130,7 +130,7 @@ def pull_back_rows(first, last, size, X, rows, a, d, sums):  # type: ignore[no-u
         sums[block, d:] = total
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def weigh(first, last, size, rows, scale, r, slope, curvature, u, mu, kept, h, pulls, sums):  # type: ignore[no-untyped-def]
     """Find the weights ``h`` of the Hessian and ``pulls`` of its rank-one term; each row stands for ``scale`` of them.
 
@@ -156,7 +156,7 @@ def weigh(first, last, size, rows, scale, r, slope, curvature, u, mu, kept, h, p
         sums[block, 0], sums[block, 1] = free - begin, tied_mass
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def close_gaps(first, last, size, starts, kept, h, pulls, all_kept, all_h, all_pulls):  # type: ignore[no-untyped-def]
     """Copy what each block has kept to its place behind the others, ``starts[block]``."""
     for block in range(first, last):
@@ -167,7 +167,7 @@ def close_gaps(first, last, size, starts, kept, h, pulls, all_kept, all_h, all_p
         all_pulls[start:stop] = pulls[begin:end]
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def scale_rows(X, rows, h, out):  # type: ignore[no-untyped-def]
     """Fill ``out`` with the given rows of an array times the roots of ``h``, ones appended as far as it is wider."""
     d = X.shape[1]
@@ -179,7 +179,7 @@ def scale_rows(X, rows, h, out):  # type: ignore[no-untyped-def]
             out[place, j] = root
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def copy_rows(first, last, size, X, rows, out):  # type: ignore[no-untyped-def]
     """Fill ``out`` with the given rows of an array."""
     for place in range(first * size, min(last * size, rows.size)):
@@ -187,7 +187,7 @@ def copy_rows(first, last, size, X, rows, out):  # type: ignore[no-untyped-def]
             out[place, j] = X[rows[place], j]
 
 
-@numba.njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
 def sparse_gram(first, last, size, X, rows, h, d, sums):  # type: ignore[no-untyped-def]
     """Fill ``sums`` with ``sum(h_i x_i x_i^T)`` over rows of CSR of d columns, entry by entry; with ones if wider.
 
@@ -215,7 +215,7 @@ def sparse_gram(first, last, size, X, rows, h, d, sums):  # type: ignore[no-unty
                 H[j, i] = H[i, j]
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def subtract_rank_one(g, H):  # type: ignore[no-untyped-def]
     """Subtract ``g g^T``."""
     for i in range(len(H)):
@@ -223,7 +223,7 @@ def subtract_rank_one(g, H):  # type: ignore[no-untyped-def]
             H[i, j] -= g[i] * g[j]
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def gram_product(first, last, size, X, rows, h, w, bias, sums):  # type: ignore[no-untyped-def]
     """Fill ``sums`` with ``sum(h_i (x_i . w + bias) x_i)`` over the given rows; if wider, with the sum of factors."""
     for block in range(first, last):
@@ -236,7 +236,7 @@ def gram_product(first, last, size, X, rows, h, w, bias, sums):  # type: ignore[
         sums[block, w.size :] = total
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def weighted_squares(first, last, size, X, mass, sums):  # type: ignore[no-untyped-def]
     """Fill ``sums`` with ``sum(mass_i |x_i|^2)``."""
     for block in range(first, last):
@@ -246,7 +246,7 @@ def weighted_squares(first, last, size, X, mass, sums):  # type: ignore[no-untyp
         sums[block, 0] = total
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def column_squares(first, last, size, X, rows, h, d, sums):  # type: ignore[no-untyped-def]
     """Fill ``sums`` with ``sum(h_i x_ij^2)`` over the given rows, and behind the d columns with ``sum(h)``."""
     for block in range(first, last):
@@ -258,14 +258,14 @@ def column_squares(first, last, size, X, rows, h, d, sums):  # type: ignore[no-u
         sums[block, d:] = total
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def add_scaled(first, last, size, factor, values, out):  # type: ignore[no-untyped-def]
     """Add ``factor * values`` to ``out``."""
     for i in range(first * size, min(last * size, out.size)):
         out[i] += factor * values[i]
 
 
-@numba.njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
 def clip(first, last, size, mass, lowest, r, sums):  # type: ignore[no-untyped-def]
     """Bring densities between ``lowest`` and 1; fill ``sums`` with ``sum(mass |r|)``."""
     for block in range(first, last):

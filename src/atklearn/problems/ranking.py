@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
 from atklearn.losses.aggregate import least_mass, rank_of, ranked_loss, select
+from atklearn.losses.compiling import njit
 from atklearn.losses.individual import Array
 from atklearn.problems import threads
 
@@ -16,7 +16,7 @@ _SAMPLE = 4096
 _MARGIN = 128
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def _count_blocks(first, last, size, s, two_sided, low, high, mass, counts, sums):  # type: ignore[no-untyped-def]
     """Count the losses above a bracket and inside, and sum up their masses."""
     for block in range(first, last):
@@ -34,7 +34,7 @@ def _count_blocks(first, last, size, s, two_sided, low, high, mass, counts, sums
         sums[block, 0], sums[block, 1] = above, inside
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def _fill_inside(first, last, size, s, two_sided, low, high, mass, starts, losses, weights):  # type: ignore[no-untyped-def]
     """Write down what is inside the bracket."""
     for block in range(first, last):

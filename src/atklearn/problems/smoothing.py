@@ -18,9 +18,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numba
 import numpy as np
 
+from atklearn.losses.compiling import njit, njit_if_there
 from atklearn.losses.individual import Array
 from atklearn.problems import threads
 from atklearn.problems.access import FAST_SUMS
@@ -38,7 +38,7 @@ N_SUMS = 13  # that a settled block leaves
 _FOUND, _LOOK, _LOOK_AT_TOP = range(3)
 
 
-@numba.njit(cache=True, fastmath=FAST_SUMS, inline="always", error_model="numpy")
+@njit(cache=True, fastmath=FAST_SUMS, inline="always", error_model="numpy")
 def _excess(s, centre, mu, lam, two_sided):  # type: ignore[no-untyped-def]
     """Return the unclipped density |r| of one sample at threshold ``lam`` and its sign."""
     sign = 1.0
@@ -48,7 +48,7 @@ def _excess(s, centre, mu, lam, two_sided):  # type: ignore[no-untyped-def]
     return sign * centre + (sign * s - lam) / mu, sign
 
 
-@numba.njit(cache=True, fastmath=FAST_SUMS, error_model="numpy")
+@njit(cache=True, fastmath=FAST_SUMS, error_model="numpy")
 def _shares(s, centre, u, mu, lam, two_sided):  # type: ignore[no-untyped-def]
     """Return sum(u * |r|) at ``lam`` and the part of it that moves with ``lam``."""
     total = 0.0
@@ -60,14 +60,14 @@ def _shares(s, centre, u, mu, lam, two_sided):  # type: ignore[no-untyped-def]
     return total, free
 
 
-@numba.njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
 def _share_blocks(first, last, size, s, centre, u, mu, lam, two_sided, sums):  # type: ignore[no-untyped-def]
     for block in range(first, last):
         part = slice(block * size, (block + 1) * size)
         sums[block, 0], sums[block, 1] = _shares(s[part], centre[part], u[part], mu, lam, two_sided)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def top_blocks(first, last, size, s, centre, mu, two_sided, tops):  # type: ignore[no-untyped-def]
     """Find the threshold above which every density is zero."""
     for block in range(first, last):
@@ -78,7 +78,7 @@ def top_blocks(first, last, size, s, centre, mu, two_sided, tops):  # type: igno
         tops[block] = top
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@njit_if_there(cache=True, nogil=True, error_model="numpy")
 def _narrow(lam, low, high, seen_zero, total, free, mu, n):  # type: ignore[no-untyped-def]
     """Return the next threshold to look at, the bracket, whether zero was seen, and what to do.
 
@@ -107,7 +107,7 @@ def _narrow(lam, low, high, seen_zero, total, free, mu, n):  # type: ignore[no-u
     return lam, low, high, seen_zero, _FOUND if narrow else _LOOK
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def _find_threshold(s, centre, u, mu, guess, two_sided):  # type: ignore[no-untyped-def]
     """Return ``lam >= 0`` with sum(u * |r|) = 1, or 0 if the sum stays below: Newton's method inside a bracket."""
     lam, low, high, seen_zero, task = guess, 0.0, np.inf, False, _LOOK
@@ -168,20 +168,20 @@ def _find_in_blocks(s: Array, centre: Array, u: Array, mu: float, guess: float, 
     return search_threshold(shares, top, mu, guess, s.size)
 
 
-@numba.njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
 def _fill_densities(s, centre, mu, lam, two_sided, r):  # type: ignore[no-untyped-def]
     for i in range(s.size):
         excess, sign = _excess(s[i], centre[i], mu, lam, two_sided)
         r[i] = sign * min(max(excess, 0.0), 1.0)
 
 
-@numba.njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
 def _fill_pulls(u, r, slope, a):  # type: ignore[no-untyped-def]
     for i in range(u.size):
         a[i] = u[i] * r[i] * slope[i]
 
 
-@numba.njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
 def _read_top(s, u, r, lam, two_sided):  # type: ignore[no-untyped-def]
     """Return, summed over u: what is above the threshold, the slack, the density, where it is between its bounds."""
     above = slack = mass = moving = 0.0
@@ -195,7 +195,7 @@ def _read_top(s, u, r, lam, two_sided):  # type: ignore[no-untyped-def]
     return above, slack, mass, moving
 
 
-@numba.njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
 def _read_pulls(s, u, r, a, along):  # type: ignore[no-untyped-def]
     """Return what pulls up and down, what these sides weigh, and the derivative along a direction."""
     pull = push = pull_value = push_value = steepness = 0.0
@@ -209,7 +209,7 @@ def _read_pulls(s, u, r, a, along):  # type: ignore[no-untyped-def]
     return pull, push, pull_value, push_value, steepness
 
 
-@numba.njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
 def _read_spread(s, u, lam):  # type: ignore[no-untyped-def]
     """Return sums over u, of the distance from lam, of its square, and of the size of s."""
     total = first = second = size = 0.0
@@ -221,7 +221,7 @@ def _read_spread(s, u, lam):  # type: ignore[no-untyped-def]
     return total, first, second, size
 
 
-@numba.njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
 def settle_blocks(first, last, size, s, slope, centre, u, mu, lam, two_sided, along, r, a, sums):  # type: ignore[no-untyped-def]
     """Fill the densities ``r`` and ``a = u r s'``; sum up what :func:`conclude` reads."""
     for block in range(first, last):
@@ -244,7 +244,7 @@ def settle_blocks(first, last, size, s, slope, centre, u, mu, lam, two_sided, al
         out[7], out[8], out[9], out[10], out[11], out[12] = push_value, steepness, total, one, two, length
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@njit_if_there(cache=True, nogil=True, error_model="numpy")
 def conclude(lam, sums):  # type: ignore[no-untyped-def]
     """Return the reading from the sums over all rows."""
     above, slack, mass, moving, pull, push, pull_value = sums[0], sums[1], sums[2], sums[3], sums[4], sums[5], sums[6]
@@ -261,7 +261,7 @@ def conclude(lam, sums):  # type: ignore[no-untyped-def]
     )  # fmt: skip
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def settle_few(s, slope, centre, u, mu, guess, two_sided, along, r, a):  # type: ignore[no-untyped-def]
     """Do what :func:`settle` does in one call: few rows are done as soon as several would have been called."""
     lam = _find_threshold(s, centre, u, mu, guess, two_sided)
@@ -290,7 +290,7 @@ def settle(
     return conclude(lam, sums)  # type: ignore[no-any-return]
 
 
-@numba.njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
 def bound_blocks(first, last, size, s, r, u, lam, two_sided, sums):  # type: ignore[no-untyped-def]
     """Sum up, block by block, what is above a threshold, what the densities leave of it, and their mass."""
     for block in range(first, last):
@@ -307,7 +307,7 @@ def bound_and_slack(s: Array, r: Array, u: Array, lam: float, two_sided: bool) -
     return float(lam + above), float(slack + lam * max(1.0 - mass, 0.0))
 
 
-@numba.njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
 def _sides(u, r, slope):  # type: ignore[no-untyped-def]
     pull = push = 0.0
     for i in range(r.size):
@@ -317,7 +317,7 @@ def _sides(u, r, slope):  # type: ignore[no-untyped-def]
     return pull, push
 
 
-@numba.njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
 def weigh_sides(first, last, size, u, r, slope, sums):  # type: ignore[no-untyped-def]
     """Sum up what pulls up and what pulls down."""
     for block in range(first, last):
@@ -325,7 +325,7 @@ def weigh_sides(first, last, size, u, r, slope, sums):  # type: ignore[no-untype
         sums[block, 0], sums[block, 1] = _sides(u[part], r[part], slope[part])
 
 
-@numba.njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
 def _balance(u, r, slope, up, down, out):  # type: ignore[no-untyped-def]
     mass = 0.0
     for i in range(r.size):
@@ -335,7 +335,7 @@ def _balance(u, r, slope, up, down, out):  # type: ignore[no-untyped-def]
     return mass
 
 
-@numba.njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
 def balance_sides(first, last, size, u, r, slope, up, down, out, sums):  # type: ignore[no-untyped-def]
     """Fill ``out`` with densities of either side times its factor, and sum up their mass."""
     for block in range(first, last):
@@ -343,7 +343,7 @@ def balance_sides(first, last, size, u, r, slope, up, down, out, sums):  # type:
         sums[block, 0] = _balance(u[part], r[part], slope[part], up, down, out[part])
 
 
-@numba.njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
 def _pull(f, slope, u, most, middle, r, a):  # type: ignore[no-untyped-def]
     along = total = 0.0
     for i in range(r.size):
@@ -354,7 +354,7 @@ def _pull(f, slope, u, most, middle, r, a):  # type: ignore[no-untyped-def]
     return along, total
 
 
-@numba.njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
 def pull_along(first, last, size, f, slope, u, most, middle, r, a, sums):  # type: ignore[no-untyped-def]
     """Divide the densities by ``most``, fill in their pulls ``a``; sum up ``a (f - middle)`` and ``a``."""
     for block in range(first, last):
@@ -383,7 +383,7 @@ def make_feasible(
     return float(along + middle * total)
 
 
-@numba.njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
 def change_blocks(first, last, size, u, r, after, before, sums):  # type: ignore[no-untyped-def]
     """Sum up ``u r (after - before)``."""
     for block in range(first, last):

@@ -19,12 +19,11 @@ from functools import cache
 from queue import SimpleQueue
 from typing import Any
 
-import numba
 import numpy as np
-from numba.np.ufunc import parallel
 from sklearn.utils._openmp_helpers import _openmp_effective_n_threads
 from threadpoolctl import ThreadpoolController
 
+from atklearn.losses.compiling import HAS_NUMBA, njit, njit_if_there, numba
 from atklearn.losses.individual import Array
 
 __all__ = [
@@ -42,10 +41,13 @@ WAKE = 2_000.0
 
 def thread_count() -> int:
     """Return how many threads a pass may use, the caller's included."""
-    limit = int(getattr(numba.config, "NUMBA_NUM_THREADS", 1))
-    if getattr(parallel, "_is_initialized", False):  # else asking would start threads of Numba's that nobody needs
-        limit = int(numba.get_num_threads())
-    return max(min(int(_openmp_effective_n_threads()), limit), 1)
+    limit = int(_openmp_effective_n_threads())
+    if HAS_NUMBA:
+        parallel = numba.np.ufunc.parallel
+        # before its threads have started, asking would start them, and nobody needs them
+        started = getattr(parallel, "_is_initialized", False)
+        limit = min(limit, int(numba.get_num_threads() if started else getattr(numba.config, "NUMBA_NUM_THREADS", 1)))
+    return max(limit, 1)
 
 
 def count_blocks(n: int, size: int) -> int:
@@ -119,7 +121,15 @@ def extremes(values: Array) -> tuple[float, float]:
     return float(found[:, 0].min()), float(found[:, 1].max())
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _plain_extremes(values: Array) -> tuple[float, float]:
+    low, high = (
+        np.fmin.reduce(values, dtype=float, initial=np.inf),
+        np.fmax.reduce(values, dtype=float, initial=-np.inf),
+    )
+    return float(low), float(high)
+
+
+@njit_if_there(cache=True, nogil=True, error_model="numpy", instead=_plain_extremes)
 def _extremes(values):  # type: ignore[no-untyped-def]
     low, high = np.inf, -np.inf
     for i in range(values.size):
@@ -127,7 +137,7 @@ def _extremes(values):  # type: ignore[no-untyped-def]
     return low, high
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@njit_if_there(cache=True, nogil=True, error_model="numpy")
 def _find_extremes(first, last, size, values, out):  # type: ignore[no-untyped-def]
     for block in range(first, last):
         out[block, 0], out[block, 1] = _extremes(values[block * size : (block + 1) * size])
@@ -147,7 +157,7 @@ def add_up(parts: Array) -> Array:
     return total
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def _add_columns(first, last, size, parts, total):  # type: ignore[no-untyped-def]
     # not NumPy's sum, whose order depends on how many columns there are
     for block in range(len(parts)):

@@ -7,9 +7,9 @@ faster by far.
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
+from atklearn.losses.compiling import njit_if_there
 from atklearn.losses.individual import Array
 from atklearn.problems.objective import Problem
 from atklearn.problems.rows import Density
@@ -97,7 +97,7 @@ class _Memory:
         return out
 
 
-@numba.njit(cache=True)
+@njit_if_there(cache=True)
 def _two_loops(steps, changes, inverse, count, gradient, scale):  # type: ignore[no-untyped-def]
     """Return ``-H gradient`` by the recursion of L-BFGS; the pairs are in a ring."""
     known = min(count, len(inverse))

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
-import numba
 import numpy as np
+from scipy.linalg import cho_solve
 
+from atklearn.losses.compiling import njit_if_there
 from atklearn.losses.individual import Array
 from atklearn.problems.access import FAST_SUMS
 from atklearn.problems.objective import Problem
@@ -97,42 +98,36 @@ def _factor(H: Array, ridge: Array, free: int | None, reach: float, damping: flo
     return lambda v: _back_substitute(scale, others, factor, response, pivot, last, limit, v)
 
 
-@numba.njit(cache=True)
+@njit_if_there(cache=True)
 def _eliminate(H, ridge, free, damping):  # type: ignore[no-untyped-def]
     """Add the ridge to H and factor it, scaled to unit diagonal.
 
     Return scale, order, Cholesky factor of all coordinates but the free one (-1: none), its response and pivot.
     """
-    d = len(H)
-    scale = np.empty(d)
-    for i in range(d):
-        H[i, i] += ridge[i]
-        scale[i] = 1.0 / np.sqrt(max(H[i, i], 1e-300))
-    others = np.array([i for i in range(d) if i != free])
+    diagonal = np.diag(H) + ridge
+    np.fill_diagonal(H, diagonal)
+    scale = 1.0 / np.sqrt(np.maximum(diagonal, 1e-300))
+    scaled = H * scale.reshape((-1, 1)) * scale
+    others = np.flatnonzero(np.arange(len(H)) != free)
     m = others.size
     jitter = 1e-14
     while True:
-        matrix = np.empty((m, m))
-        for i in range(m):
-            for j in range(m):
-                matrix[i, j] = H[others[i], others[j]] * scale[others[i]] * scale[others[j]]
-            matrix[i, i] += jitter
+        matrix = np.ascontiguousarray(scaled[others][:, others])
+        matrix.reshape(-1)[:: m + 1] += jitter
         if _cholesky(matrix) or jitter > 1.0:
             break
         jitter *= 100.0  # rounding made it indefinite
     response = np.zeros(m)
     pivot = 1.0
     if free >= 0:
-        column = np.empty(m)
-        for i in range(m):
-            column[i] = H[others[i], free] * scale[others[i]] * scale[free]
+        column = scaled[:, free][others]
         response[:] = column
         _solve_factored(matrix, response)
         pivot = max(H[free, free] * scale[free] ** 2 - column @ response, damping)
     return scale, others, matrix, response, pivot
 
 
-@numba.njit(cache=True)
+@njit_if_there(cache=True)
 def _back_substitute(scale, others, factor, response, pivot, free, limit, v):  # type: ignore[no-untyped-def]
     """Return the solution; that of the free coordinate at most ``limit`` in size, in units of its scale."""
     first = v[others] * scale[others]
@@ -142,14 +137,13 @@ def _back_substitute(scale, others, factor, response, pivot, free, limit, v):  #
         last = min(max((v[free] * scale[free] - response @ first) / pivot, -limit), limit)
     _solve_factored(factor, first)
     step = np.empty(v.size)
-    for i in range(others.size):
-        step[others[i]] = (first[i] - response[i] * last) * scale[others[i]]
+    step[others] = (first - response * last) * scale[others]
     if free >= 0:
         step[free] = last * scale[free]
     return step
 
 
-@numba.njit(cache=True)
+@njit_if_there(cache=True)
 def _cholesky(matrix):  # type: ignore[no-untyped-def]
     """Overwrite the lower triangle with the Cholesky factor; return whether there is one."""
     if not np.isfinite(matrix).all():
@@ -161,7 +155,12 @@ def _cholesky(matrix):  # type: ignore[no-untyped-def]
     return True
 
 
-@numba.njit(cache=True, fastmath=FAST_SUMS)
+def _solve_with_lapack(factor: Array, v: Array) -> None:
+    if v.size > 0:
+        v[:] = cho_solve((factor.T, False), v, check_finite=False)  # transposed, it needs no copy
+
+
+@njit_if_there(cache=True, fastmath=FAST_SUMS, instead=_solve_with_lapack)
 def _solve_factored(factor, v):  # type: ignore[no-untyped-def]
     """Overwrite ``v`` with the solution, the lower factor given."""
     for i in range(v.size):

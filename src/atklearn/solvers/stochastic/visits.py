@@ -13,11 +13,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from atklearn.losses.compiling import njit
 from atklearn.losses.individual import Array
 from atklearn.problems.picking import Places
 
@@ -80,7 +80,7 @@ def row_keys(X: Any, y: Array) -> npt.NDArray[np.uint64]:
     return keys
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def _count_ticks(mass, time):  # type: ignore[no-untyped-def]
     """Count the units completed by each row; row by row, so that it does not matter where a block ends."""
     counts = np.empty(mass.size, np.int64)
@@ -91,7 +91,7 @@ def _count_ticks(mass, time):  # type: ignore[no-untyped-def]
     return counts, time
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def _mix(column, value, cell):  # type: ignore[no-untyped-def]
     """Scramble one entry of a row into 64 bits, so that sums over the entries tell rows apart."""
     cell[0] = value
@@ -101,7 +101,7 @@ def _mix(column, value, cell):  # type: ignore[no-untyped-def]
     return bits ^ (bits >> np.uint64(32))
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def _dense_keys(X, y):  # type: ignore[no-untyped-def]
     keys = np.empty(X.shape[0], np.uint64)
     cell = np.empty(1)  # where the bits of a number are read
@@ -114,7 +114,7 @@ def _dense_keys(X, y):  # type: ignore[no-untyped-def]
     return keys
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def _sparse_keys(data, indices, indptr, y):  # type: ignore[no-untyped-def]
     keys = np.empty(indptr.size - 1, np.uint64)
     cell = np.empty(1)

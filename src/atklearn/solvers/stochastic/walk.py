@@ -14,11 +14,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
-from numba.extending import overload
 
 from atklearn.losses.compiled import CompiledLoss, loss_and_slope
+from atklearn.losses.compiling import njit, overload
 from atklearn.losses.individual import Array, IndividualLoss, Kink
 from atklearn.problems.access import add, add_twice, dot, fetch, square
 from atklearn.problems.picking import Places
@@ -67,7 +66,7 @@ def walk(
     return float((_walk if compiled else _walk.py_func)(X, y, visits, loss, v, lag, state, rule))
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def _walk(X, y, visits, loss, v, lag, state, rule):  # type: ignore[no-untyped-def]
     scale, b, lam, t = state[SCALE], state[B], state[LAM], state[T]
     total, reach, b_sum, lam_sum = state[TOTAL], state[REACH], state[B_SUM], state[LAM_SUM]
@@ -123,7 +122,7 @@ def _walk(X, y, visits, loss, v, lag, state, rule):  # type: ignore[no-untyped-d
     return cost
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def _step_size(rule, t):  # type: ignore[no-untyped-def]
     """Return the step of the visit after ``t`` others."""
     if rule.schedule == INVERSE_POWER:
