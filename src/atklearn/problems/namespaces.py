@@ -10,6 +10,7 @@ PyTorch is optional: nothing here imports it unless somebody has passed what onl
 from __future__ import annotations
 
 import sys
+import warnings
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +18,10 @@ import numpy as np
 from sklearn import get_config
 from sklearn.utils import _safe_indexing
 
-__all__ = ["Home", "Tensor", "has_home", "home_of", "is_tensor", "kept_home", "on_host", "same_home", "take_rows"]
+__all__ = [
+    "Home", "Tensor", "as_tensor_if_dense", "has_home", "home_of", "is_tensor", "kept_home", "on_host", "same_home",
+    "take_rows",
+]  # fmt: skip
 
 Tensor = Any
 """A tensor of PyTorch, which has no types here: it need not be installed."""
@@ -178,6 +182,19 @@ def on_host(values: Any) -> Any:
     except (RuntimeError, TypeError, ValueError):
         default = values.__array_namespace__().__array_namespace_info__().default_device()
         return np.asarray(values.to_device(default))
+
+
+def as_tensor_if_dense(X: Any) -> Any:
+    """Return a NumPy array as a tensor of the same memory, if there is PyTorch; all else as it is."""
+    if not isinstance(X, np.ndarray):
+        return X
+    try:
+        import torch
+    except ModuleNotFoundError:
+        return X
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The given NumPy array is not writable", UserWarning)  # nor written to
+        return torch.from_numpy(X)
 
 
 def take_rows(values: Any, places: Any) -> Any:

@@ -15,13 +15,14 @@ import numpy.typing as npt
 from sklearn.utils.multiclass import check_classification_targets
 
 from atklearn.losses.aggregate import resolve_k
+from atklearn.losses.compiling import HAS_NUMBA
 from atklearn.losses.individual import Array, IndividualLoss
 from atklearn.losses.labels import one_versus_rest
 from atklearn.problems import threads
 from atklearn.problems.arrays import check_mass, split_in_two
 from atklearn.problems.class_weights import class_factors, problem_names
 from atklearn.problems.compiled_rows import CompiledRows
-from atklearn.problems.namespaces import is_tensor, on_host
+from atklearn.problems.namespaces import as_tensor_if_dense, is_tensor, on_host
 from atklearn.problems.objective import InterceptKind, Problem
 from atklearn.problems.rows import Rows
 from atklearn.problems.solution import Certificate, Solution
@@ -186,6 +187,7 @@ class Posing:
 
     def on(self, X: Any, y: Any, sample_weight: Any = None, *, k: float = 1.0, C: float = 1.0) -> Posed:
         """State the problems on checked data, leaving out samples without mass; k is a count or a share."""
+        X = X if HAS_NUMBA else as_tensor_if_dense(X)
         targets, rows = (self._tensors if is_tensor(X) else self._arrays)(X, y, sample_weight)
         amount = resolve_k(k, targets.total)
         return Posed(targets, [Problem(each, amount, float(C), self.intercept) for each in rows])

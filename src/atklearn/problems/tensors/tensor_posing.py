@@ -77,7 +77,7 @@ def tensor_targets(
     Parameters
     ----------
     X : tensor of shape (n_samples, n_features)
-    y : tensor of shape (n_samples,), or ndarray of labels that are no numbers
+    y : tensor or ndarray of shape (n_samples,)
     sample_weight : array-like of shape (n_samples,) or None
     class_weight : dict, "balanced" or None
     owner : str
@@ -87,7 +87,7 @@ def tensor_targets(
     """
     mass = check_tensor_mass(sample_weight, X)
     if loss.task == "regression":
-        return TensorTargets([y.to(torch.float64)], mass)
+        return TensorTargets([torch.as_tensor(y, dtype=torch.float64, device=X.device)], mass)
     classes, codes = classes_and_codes(y, X.device)
     present = class_masses(codes, mass, classes.size)
     factors = class_factors(classes, present, class_weight, owner)
