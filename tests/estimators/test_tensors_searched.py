@@ -32,6 +32,8 @@ class TestPath:
         said = tensors.decision(torch.tensor(X))
         assert_allclose(said.numpy(), arrays.decision(X), atol=1e-5)
         assert tensors.decision(torch.tensor(X).float()).dtype == torch.float32
+        whole = torch.tensor(X).round().long()
+        assert_allclose(tensors.decision(whole).numpy(), arrays.decision(whole.numpy()), atol=1e-5)
 
     def test_decides_where_it_was_fitted(self, binary):
         X, y = binary

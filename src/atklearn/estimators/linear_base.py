@@ -67,7 +67,7 @@ class LinearATk(CallbackSupportMixin, FollowsX):
         Parameters
         ----------
         X : {array-like, sparse matrix, tensor} of shape (n_samples, n_features)
-            A tensor of PyTorch is computed where it lies, and what is fitted follows it.
+            A tensor of PyTorch is computed where it lies, and what is fitted follows it: see :meth:`to_numpy`.
         y : array-like of shape (n_samples,)
         sample_weight : array-like of shape (n_samples,), default=None
             Weight 2 is the same as the sample twice; weight 0 is the same as without it.

@@ -175,7 +175,7 @@ def on_host(values: Any) -> Any:
         return (values.float() if is_short else values).numpy()[()]
     if not _is_foreign(values):
         return values
-    if hasattr(values, "get"):  # CuPy refuses to be converted by the way
+    if _library_of(values) == "cupy":  # it refuses to be converted by the way
         return values.get()
     try:
         return np.asarray(values)

@@ -72,10 +72,12 @@ class ATkPath:
         """Return ``X w + b`` of every fit, shape (n_ks, n_Cs, n_problems, n_samples)."""
         home = same_home(self.coefs, X, "ATkPath.decision()")
         if home is not None:
+            from atklearn.problems.tensors.tensor_checks import as_floats
             from atklearn.problems.tensors.tensor_decisions import tensor_scores
 
             coefs, intercepts = home.enter(self.coefs), home.enter(self.intercepts)
-            scores = tensor_scores(home, home.enter(X), coefs.reshape(-1, coefs.shape[-1]), intercepts.reshape(-1)).T
+            models = coefs.reshape(-1, coefs.shape[-1]), intercepts.reshape(-1)
+            scores = tensor_scores(home, as_floats(home.enter(X)), *models).T
             return home.leave(scores.reshape(*intercepts.shape, -1))
         flat = np.asarray(X @ self.coefs.reshape(-1, self.coefs.shape[-1]).T).T
         return flat.reshape(*self.intercepts.shape, -1) + self.intercepts[..., None]

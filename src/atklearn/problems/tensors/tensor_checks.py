@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from sklearn.utils import assert_all_finite, check_X_y
+from sklearn.utils import assert_all_finite, check_array, check_consistent_length, check_X_y, column_or_1d
 from sklearn.utils.validation import validate_data
 
 from atklearn.problems.arrays import refuse_weights
 from atklearn.problems.namespaces import Home, Tensor, has_home, on_host
 
-__all__ = ["check_tensor_features", "check_tensor_mass", "check_tensor_training"]
+__all__ = ["as_floats", "check_tensor_features", "check_tensor_mass", "check_tensor_training"]
 
 # Entries that are looked at at a time, for those that are not finite.
 _BLOCK = 10_000_000
@@ -36,26 +36,25 @@ def check_tensor_training(estimator: Any, home: Home, X: Any, y: Any, **checks: 
         What else scikit-learn's ``validate_data`` should see to.
     """
     X = _real_and_dense(home.enter(X))
-    seen, there = _stand_in(X), _numbers(y, home)
+    seen = _stand_in(X)
     options: dict[str, Any] = {"dtype": None, "ensure_all_finite": False} | checks
-    told = y if there is None else _stand_in(there)
-    arguments = (seen, told) if estimator is None else (estimator, seen, told)
-    y = (check_X_y if estimator is None else validate_data)(*arguments, **options)[1]
-    if there is None and checks.get("y_numeric"):
+    if has_home(y):
+        options.pop("y_numeric", None)
+        check_array(seen, **options) if estimator is None else validate_data(estimator, seen, **options)
+        return _finite(as_floats(X), "X", estimator), _checked_targets(home.enter(y), len(X), estimator)
+    given = (seen, y) if estimator is None else (estimator, seen, y)
+    y = (check_X_y if estimator is None else validate_data)(*given, **options)[1]
+    if checks.get("y_numeric"):
         y = np.asarray(y, dtype=np.float64)
-    if there is None and y.dtype.kind in "biuf":  # on the host so far
-        there = home.enter(y)
-    X = _finite_floats(X, "X", estimator)
-    if there is None:
-        return X, y
-    return X, _finite(there.reshape(-1), "y", estimator)
+    X = _finite(as_floats(X), "X", estimator)
+    return X, home.enter(y) if y.dtype.kind in "biuf" else y
 
 
 def check_tensor_features(estimator: Any, home: Home, X: Any) -> Tensor:
     """Return X to predict from, checked against the features of the fit."""
     X = _real_and_dense(home.enter(X))
     validate_data(estimator, _stand_in(X), reset=False, dtype=None, ensure_all_finite=False)
-    return _finite_floats(X, "X", estimator)
+    return _finite(as_floats(X), "X", estimator)
 
 
 def check_tensor_mass(sample_weight: Any, X: Tensor) -> Tensor:
@@ -71,15 +70,20 @@ def check_tensor_mass(sample_weight: Any, X: Tensor) -> Tensor:
     return mass
 
 
-def _numbers(y: Any, home: Home) -> Tensor | None:
-    """Return targets that lie on a device as a tensor beside X, None for those on the host."""
-    return home.enter(y) if has_home(y) else None
+def _checked_targets(y: Tensor, n_samples: int, estimator: Any) -> Tensor:
+    """Return targets as a vector of as many real numbers as there are samples."""
+    if y.is_complex():
+        raise ValueError(f"Complex data not supported: y is expected to be real, got {y.dtype}; pass y.real.")
+    # only its shape is looked at, and one sample of a good one is enough: more would be copied
+    is_good = y.ndim == 1 or (y.ndim == 2 and y.shape[1] == 1)
+    column_or_1d(_stand_in(y[:1] if is_good else y), warn=True)
+    check_consistent_length(range(n_samples), range(len(y)))
+    return _finite(y.reshape(-1), "y", estimator)
 
 
 def _stand_in(tensor: Tensor) -> np.ndarray[Any, Any]:
     """Return an array of the same shape, all of whose entries are one and the same zero."""
-    zero = np.zeros((), dtype=np.complex64 if tensor.is_complex() else np.int8)
-    return np.broadcast_to(zero, tuple(tensor.shape))
+    return np.broadcast_to(np.int8(0), tuple(tensor.shape))
 
 
 def _real_and_dense(X: Tensor) -> Tensor:
@@ -105,11 +109,9 @@ def _has_float64(device: Any) -> bool:
     return bool(device.type != "mps")
 
 
-def _finite_floats(X: Tensor, name: str, estimator: Any) -> Tensor:
+def as_floats(X: Tensor) -> Tensor:
     """Return X in the float that scikit-learn would take: short ones as float32, whole numbers as float64."""
-    if X.dtype not in _FLOATS:
-        X = X.to(torch.float32 if X.is_floating_point() else torch.float64)
-    return _finite(X, name, estimator)
+    return X if X.dtype in _FLOATS else X.to(torch.float32 if X.is_floating_point() else torch.float64)
 
 
 def _finite(values: Tensor, name: str, estimator: Any) -> Tensor:

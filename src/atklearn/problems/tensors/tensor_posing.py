@@ -61,7 +61,7 @@ class TensorTargets:
 
     def spread(self, columns: Sequence[Tensor]) -> Tensor:
         """Return numbers of the samples that have mass, a tensor per problem, as columns for all; zero for others."""
-        together = torch.stack(list(columns), dim=1)
+        together = columns[0][:, None] if len(columns) == 1 else torch.stack(list(columns), dim=1)
         if len(together) == len(self.mass):
             return together
         out = together.new_zeros((len(self.mass), len(columns)))
