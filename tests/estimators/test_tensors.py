@@ -16,8 +16,9 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, scale
 
-from atklearn import ATkClassifier, ATkRegressor, IndividualLoss, SGDATkClassifier
+from atklearn import ATkClassifier, ATkRegressor, IndividualLoss, LogLoss, SGDATkClassifier
 from atklearn.datasets import make_toy
+from atklearn.problems.posing import Posing
 from atklearn.selection.choosing import AUTO_ROWS
 from atklearn.selection.distribution import Distribution, row_marks
 from atklearn.selection.few_tensor_rows import few_tensor_rows, tensor_marks
@@ -77,6 +78,13 @@ class TestSameAsArrays:
         assert tensors.sample_weights_.shape == (len(y),)
         assert (tensors.sample_weights_.numpy()[weight == 0.0] == 0.0).all()
         assert_allclose(tensors.sample_weights_.numpy(), arrays.sample_weights_, atol=1e-5)
+
+    def test_samples_without_weight_are_left_out(self, binary):
+        X, y = binary
+        posing = Posing(LogLoss(), "free")
+        posed = posing.on(torch.tensor(X), torch.tensor(y), torch.tensor(np.arange(len(y)) % 4 * 1.0))
+        assert posed.problems[0].rows.n_rows == 0.75 * len(y)
+        assert posed.targets.total == 1.5 * len(y)
 
     def test_one_weight_for_all(self, binary):
         X, y = binary

@@ -115,5 +115,5 @@ def test_scikit_learn_checks_of_the_array_api(name):
     ran = subprocess.run([sys.executable, CHECKS, name], capture_output=True, text=True, timeout=300, check=False)
     assert ran.returncode == 0, ran.stderr[-3000:]
     count, _, namespaces = ran.stdout.partition(" ")
-    assert int(count) >= 19
+    assert int(count) >= 12
     assert namespaces.strip() == "['array_api_strict', 'numpy', 'torch']"
