@@ -14,9 +14,9 @@ __all__ = ["largest_places", "ranked"]
 
 # So few are sorted as they are; of more, so many are looked at, and the bracket reaches so far to both sides: more
 # than four deviations of the rank among these.
-_FEW = 1 << 16
-_SAMPLE = 1 << 14
-_MARGIN = 300
+_FEW = 1 << 17
+_SAMPLE = 1 << 16
+_MARGIN = 600
 
 
 def ranked(losses: Tensor, mass: Tensor, each: float | None, k: float) -> float:

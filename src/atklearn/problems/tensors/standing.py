@@ -18,6 +18,7 @@ from atklearn.problems.rows import Reading
 from atklearn.problems.tensors import triton_standing
 from atklearn.problems.tensors.tensor_losses import Expansion, TensorLoss
 from atklearn.problems.tensors.triton_language import serves
+from atklearn.problems.tensors.triton_standing import Asked
 
 __all__ = ["Look", "Standing"]
 
@@ -35,11 +36,15 @@ class Look:
         What :func:`atklearn.problems.smoothing.conclude` reads.
     low, high : float
         The smallest and the largest prediction.
+    n_tied, n_full : int
+        How many samples are between the bounds of their density, and at the upper.
     """
 
     sums: Array
     low: float
     high: float
+    n_tied: int
+    n_full: int
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,8 @@ class Standing:
     y : Tensor of shape (n,)
     mass : Tensor of shape (n,)
         Where all are alike, one number expanded.
+    total : float
+        The sum of it.
     k : float
     f : Tensor of shape (n,)
         Predictions.
@@ -62,6 +69,7 @@ class Standing:
     loss: TensorLoss
     y: Tensor
     mass: Tensor
+    total: float
     k: float
     f: Tensor
     centre: Tensor
@@ -72,23 +80,36 @@ class Standing:
         return self.loss.kink.is_two_sided
 
     @property
-    def _has_kernels(self) -> bool:
+    def has_kernels(self) -> bool:
+        """Whether passes over these samples are kernels of a GPU."""
         return self.loss.is_built_in and serves(self.f)
 
     @property
-    def _operands(self) -> triton_standing.Operands:
+    def operands(self) -> triton_standing.Operands:
         """What kernels take."""
         return triton_standing.Operands(
             self.loss.code, self.loss.delta, self.f, self.y, self.centre, self.mass, self.k
         )  # fmt: skip
 
-    def settle(self, mu: float, guess: float, t: float = 0.0, along: Tensor | None = None) -> tuple[Reading, Look]:
-        """Find the threshold, here or at ``f + t * along``: return the reading, and the look that it is read from."""
+    def settle(
+        self, mu: float, guess: float, t: float = 0.0, along: Tensor | None = None
+    ) -> tuple[Reading, Look, Tensor]:
+        """Find the threshold, here or at ``f + t * along``.
+
+        Returns
+        -------
+        reading : Reading
+        look : Look
+            What it is read from.
+        pulls : Tensor of shape (n,)
+            ``u r s'``.
+        """
         seen: dict[float, Look] = {}
+        pulls = torch.empty_like(self.f)
 
         def look(lam: float) -> Look:
             if lam not in seen:
-                seen[lam] = self.look(mu, lam, t, along)
+                seen[lam] = self.look(mu, lam, pulls, t, along)
             return seen[lam]
 
         def shares(lam: float) -> tuple[float, float]:
@@ -96,26 +117,32 @@ class Standing:
             return float(sums[2]), float(sums[3])
 
         lam = smoothing.search_threshold(shares, lambda: self.top(mu, t, along), mu, guess, len(self.f))
+        if lam in seen and lam != next(reversed(seen)):  # not looked at last: the pulls are those of another one
+            del seen[lam]
         told = look(lam)
-        return Reading(*smoothing.conclude(lam, told.sums)), told
+        return Reading(*smoothing.conclude(lam, told.sums)), told, pulls
 
-    def look(self, mu: float, lam: float, t: float = 0.0, along: Tensor | None = None) -> Look:
-        """Sum up what the densities at a threshold say, here or at ``f + t * along``."""
-        if self._has_kernels:
-            numbers = triton_standing.look(self._operands, mu, lam, t, along)
-        else:
-            looked = [part._look(mu, lam, 0.0 if way is None else way) for part, way in self._ahead(t, along)]
-            sums, extremes = (torch.stack(parts) for parts in zip(*looked, strict=True))
-            numbers = torch.cat([sums.sum(0), extremes[:, 0].amin()[None], extremes[:, 1].amax()[None]])
-        told = numbers.cpu().numpy()
-        return Look(told[:-2], float(told[-2]), float(told[-1]))
+    def look(self, mu: float, lam: float, pulls: Tensor, t: float = 0.0, along: Tensor | None = None) -> Look:
+        """Sum up what the densities at a threshold say, at ``f + t * along``; fill ``pulls`` with ``u r s'``."""
+        if self.has_kernels:
+            told = triton_standing.look(self.operands, mu, lam, t, along, pulls).cpu().numpy()
+            n_tied, told[9] = int(told[9]), self.total / self.k
+            return Look(told[:13], -float(told[14]), float(told[15]), n_tied, int(told[13]))
+        looked = []
+        for rows, part in self.parts():
+            way: Tensor | float = 0.0 if along is None else along[rows]
+            there = part if along is None else part.at(part.f + t * along[rows])
+            looked.append(there._look(mu, lam, pulls[rows], way))
+        sums, lows, highs = (torch.stack(parts) for parts in zip(*looked, strict=True))
+        told = torch.cat([sums.sum(0), lows.amin()[None], highs.amax()[None]]).cpu().numpy()
+        return Look(told[:13], float(told[15]), float(told[16]), int(told[13]), int(told[14]))
 
-    def _look(self, mu: float, lam: float, along: Tensor | float) -> tuple[Tensor, Tensor]:
+    def _look(self, mu: float, lam: float, pulls: Tensor, along: Tensor | float) -> tuple[Tensor, Tensor, Tensor]:
         u, (s, slope, _) = self.mass / self.k, self.expansion()
         r = self._densities(s, mu, lam)
-        density, losses = r.abs(), s.abs() if self.two_sided else s
-        a, value, distance = u * r * slope, u * (r * s).abs(), s - lam
-        over = (losses - lam).clamp(min=0.0)
+        density, value, distance = r.abs(), u * (r * s).abs(), s - lam
+        a = torch.mul(u * r, slope, out=pulls)
+        over = ((s.abs() if self.two_sided else s) - lam).clamp(min=0.0)
         sums = torch.stack([
             (u * over).sum(),
             (u * (over - (r * s - lam * density))).sum(),
@@ -130,56 +157,61 @@ class Standing:
             (u * distance).sum(),
             (u * distance**2).sum(),
             (u * s.abs()).sum(),
+            ((density > 0.0) & (density < 1.0)).sum(),
+            (density >= 1.0).sum(),
         ])  # fmt: skip
-        return sums, torch.stack(torch.aminmax(self.f))
+        return sums, self.f.amin(), self.f.amax()
 
     def top(self, mu: float, t: float = 0.0, along: Tensor | None = None) -> float:
         """Return the threshold above which every density is zero."""
-        tops = [
-            (lines.abs() if self.two_sided else lines).amax()
-            for part, _ in self._ahead(t, along)
-            for lines in [part.expansion().s + mu * part.centre]
-        ]
+        tops = []
+        for rows, part in self.parts():
+            there = part if along is None else part.at(part.f + t * along[rows])
+            lines = there.expansion().s + mu * part.centre
+            tops.append((lines.abs() if self.two_sided else lines).amax())
         return max(float(torch.stack(tops).amax()), 0.0)
 
     def densities(self, mu: float, lam: float) -> Tensor:
         """Return the densities at a smoothing and a threshold, shape (n,)."""
-        if self._has_kernels:
-            return triton_standing.densities(self._operands, mu, lam)
+        if self.has_kernels:
+            return triton_standing.filled(self.operands, Asked.DENSITY, mu, lam)
         return self._filled(lambda part: part._densities(part.expansion().s, mu, lam))
 
-    def pulls(self, mu: float, lam: float) -> Tensor:
-        """Return ``u r s'``, shape (n,)."""
-        if self._has_kernels:
-            return triton_standing.pulls(self._operands, mu, lam)
+    def strata(self, mu: float, lam: float) -> Tensor:
+        """Return 0 for samples without density, 1 for those between its bounds, 2 at the upper: int8, shape (n,)."""
+        if self.has_kernels:
+            return triton_standing.filled(self.operands, Asked.STRATUM, mu, lam)
+        size = self.densities(mu, lam).abs()
+        return (size > 0.0).to(torch.int8) + (size >= 1.0).to(torch.int8)
 
-        def pull(part: Standing) -> Tensor:
-            s, slope, _ = part.expansion()
-            return part.mass / self.k * part._densities(s, mu, lam) * slope
+    def losses(self) -> Tensor:
+        """Return the losses, shape (n,); those with a positive part without it."""
+        if self.has_kernels:
+            return triton_standing.filled(self.operands, Asked.LOSS)
+        return self._filled(lambda part: part.expansion().s.abs() if self.two_sided else part.expansion().s)
 
-        return self._filled(pull)
+    def slopes(self) -> Tensor:
+        """Return the slopes of the smooth parts, shape (n,)."""
+        if self.has_kernels:
+            return triton_standing.filled(self.operands, Asked.SLOPE)
+        return self._filled(lambda part: part.expansion().slope)
 
     def at(self, f: Tensor) -> Standing:
         """Return the same samples at other predictions."""
         return replace(self, f=f)
 
-    def smooth_parts(self) -> Tensor:
-        """Return the smooth parts of the losses, shape (n,)."""
-        return self._filled(lambda part: part.expansion().s)
-
-    def losses(self) -> Tensor:
-        """Return the losses, shape (n,)."""
-        return self._filled(lambda part: part.loss.losses(part.expansion().s))
-
-    def slopes(self) -> Tensor:
-        """Return the slopes of the smooth parts, shape (n,)."""
-        return self._filled(lambda part: part.expansion().slope)
-
-    def take(self, places: Tensor) -> Standing:
+    def take(self, places: Tensor | slice) -> Standing:
         """Return some of the samples."""
         return replace(
             self, y=self.y[places], mass=self.mass[places], f=self.f[places], centre=self.centre[places]
         )  # fmt: skip
+
+    def parts(self) -> Iterator[tuple[slice, Standing]]:
+        """Yield the samples in blocks, and which they are."""
+        n, size = len(self.f), _CPU_BLOCK if self.f.device.type == "cpu" else _GPU_BLOCK
+        for begin in range(0, n, size):
+            rows = slice(begin, min(begin + size, n))
+            yield rows, self.take(rows)
 
     def expansion(self) -> Expansion:
         """Return smooth part, slope and curvature of all samples."""
@@ -195,20 +227,3 @@ class Standing:
     def _filled(self, compute: Callable[[Standing], Tensor]) -> Tensor:
         parts = [compute(part) for _, part in self.parts()]
         return parts[0] if len(parts) == 1 else torch.cat(parts)
-
-    def _ahead(self, t: float, along: Tensor | None) -> Iterator[tuple[Standing, Tensor | None]]:
-        """Yield parts of the samples where a ray looks, and the predictions of its direction."""
-        for rows, part in self.parts():
-            if along is None:
-                yield part, None
-            else:
-                yield replace(part, f=part.f + t * along[rows]), along[rows]
-
-    def parts(self) -> Iterator[tuple[slice, Standing]]:
-        """Yield the samples in blocks, and which they are."""
-        n, size = len(self.f), _CPU_BLOCK if self.f.device.type == "cpu" else _GPU_BLOCK
-        for begin in range(0, n, size):
-            rows = slice(begin, min(begin + size, n))
-            yield rows, replace(
-                self, y=self.y[rows], mass=self.mass[rows], f=self.f[rows], centre=self.centre[rows]
-            )  # fmt: skip

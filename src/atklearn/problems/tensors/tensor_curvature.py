@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -13,13 +14,25 @@ from torch import Tensor
 from atklearn.losses.individual import Array, Kink
 from atklearn.problems.packed import PackedSymmetric
 from atklearn.problems.rows import Curvature, Form
+from atklearn.problems.tensors import triton_curvature
 from atklearn.problems.tensors.standing import Standing
 from atklearn.problems.tensors.tensor_matrix import TensorMatrix
 
 __all__ = ["curvature"]
 
 _RUN = 8  # neighbouring rows drawn together
-_FEW = 0.25  # of all rows: so few are copied before they are multiplied
+_PART = 0.125  # of all rows: more are not worth to be looked for
+# A device multiplies rows quicker than it gathers them: more than these tell nothing new.
+_ENOUGH, _ENOUGH_PER_COLUMN = 1 << 20, 400
+_BLOCK = 1 << 25  # numbers that are scaled at a time
+
+
+class _Weights(NamedTuple):
+    """Of rows: the roots of their weights ``h`` in the Hessian, pulls over roots, and masses of the tied ones."""
+
+    roots: Tensor
+    ratios: Tensor
+    ties: Tensor
 
 
 @dataclass(frozen=True)
@@ -30,91 +43,153 @@ class _Picked:
     ----------
     places : Tensor or None
         Which; None for all.
-    scale : Tensor or float
-        How many rows each stands for.
+    n_listed : int
+        So many of them were picked for their density, the others drawn whatever it is.
+    scales : tuple of float
+        How many rows stand for one that is between the bounds of its density, and for one that is at the upper: among
+        those picked, then among those drawn.
     is_sampled : bool
     """
 
-    places: Tensor | None
-    scale: Tensor | float
-    is_sampled: bool
+    places: Tensor | None = None
+    n_listed: int = 0
+    scales: tuple[float, float, float, float] = (1.0, 1.0, 1.0, 1.0)
+    is_sampled: bool = False
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The rows of a Hessian, scaled block by block."""
+
+    matrix: TensorMatrix
+    at: Standing
+    mu: float
+    lam: float
+    cautious: bool
+    picked: _Picked
+
+    @property
+    def count(self) -> int:
+        return self.matrix.n_rows if self.picked.places is None else len(self.picked.places)
+
+    def blocks(self) -> Iterator[tuple[_Weights, Tensor]]:
+        """Yield weights of rows and the rows times the roots of these, shape (m, n_columns)."""
+        size = max(_BLOCK // self.matrix.n_columns, 1)
+        for begin in range(0, max(self.count, 1), size):
+            end = min(begin + size, self.count)
+            weights = self._weights(begin, end)
+            yield weights, self.matrix.scaled(self.picked.places, begin, weights.roots)
+
+    def _weights(self, begin: int, end: int) -> _Weights:
+        picked, kink = self.picked, self.at.loss.kink
+        if self.at.has_kernels:
+            return _Weights(*triton_curvature.weigh_rows(
+                self.at.operands, self.mu, self.lam, picked.places, begin, end - begin, picked.n_listed, picked.scales,
+                is_smooth=kink is Kink.NONE, cautious=self.cautious,
+            ))  # fmt: skip
+        at = self.at.take(slice(begin, end) if picked.places is None else picked.places[begin:end])
+        s, slope, bend = at.expansion()
+        if self.cautious and kink is Kink.NONE:
+            bend = torch.maximum(bend, slope**2 / (2.0 * s).clamp(min=1e-300))
+        u, r = at.mass / at.k, at.densities(self.mu, self.lam)
+        tied = (r.abs() > 0.0) & (r.abs() < 1.0)
+        n_listed = min(max(picked.n_listed - begin, 0), end - begin)
+        listed_tied, listed_full, drawn_tied, drawn_full = picked.scales
+        u = torch.cat([
+            u[:n_listed] * (listed_tied * tied[:n_listed] + listed_full * ~tied[:n_listed]),
+            u[n_listed:] * (drawn_tied * tied[n_listed:] + drawn_full * ~tied[n_listed:]),
+        ])  # fmt: skip
+        roots = (u * r.abs() * bend + torch.where(tied, u * slope**2 / self.mu, 0.0)).sqrt()
+        pulls = torch.where(tied, u * r.sign() * slope, 0.0)
+        return _Weights(roots, torch.where(roots > 0.0, pulls / roots, 0.0), torch.where(tied, u, 0.0))
 
 
 def curvature(
-    matrix: TensorMatrix, at: Standing, density: Tensor, moving: float, mu: float, *, form: Form, cautious: bool,
-    most: int | None, seed: int,
+    matrix: TensorMatrix, at: Standing, lam: float, moving: float, mu: float, counts: tuple[int, int], *, form: Form,
+    cautious: bool, most: int | None, seed: int,
 ) -> Curvature:  # fmt: skip
-    """Return what :meth:`atklearn.problems.rows.Point.curvature` says, ``moving`` being that of the last reading."""
-    picked = _pick(density, most, seed)
-    rows, u, r = matrix, at.mass / at.k, density
-    if picked.places is not None:
-        rows, at = matrix.take(picked.places), at.take(picked.places)
-        u, r = u[picked.places], r[picked.places]
-    s, slope, bend = at.expansion()
-    if cautious and at.loss.kink is Kink.NONE:
-        bend = torch.maximum(bend, slope**2 / (2.0 * s).clamp(min=1e-300))
-    u = u * picked.scale
-    tied = (r.abs() > 0.0) & (r.abs() < 1.0)
-    h = u * r.abs() * bend + torch.where(tied, u * slope**2 / mu, 0.0)
-    pulls = torch.where(tied, u * r.sign() * slope, 0.0)
-    tied_mass = float((u * tied).sum())
-    rank_one = None
+    """Return what :meth:`atklearn.problems.rows.Point.curvature` says.
+
+    ``lam`` and ``moving`` are the threshold and the moving mass of the last reading, which was made with ``mu``;
+    ``counts`` are the samples that are between the bounds of their density, and at the upper.
+    """
+    rows = _Rows(matrix, at, mu, lam, cautious, _pick(at, mu, lam, counts, matrix.n_columns, most, seed))
+    if form == "product":
+        return _as_product(rows, moving)
+    n = matrix.n_columns
+    numbers = torch.zeros(n * n + n + 1, dtype=torch.float64, device=matrix.X.device)
+    gram, pulls, ties = numbers[: n * n].view(n, n), numbers[n * n : -1], numbers[-1]
+    for weights, scaled in rows.blocks():
+        gram.addmm_(scaled.T, scaled)
+        pulls.addmv_(scaled.T, weights.ratios)
+        ties += weights.ties.sum()
+    told = numbers.cpu().numpy()
+    H, tied_mass = told[: n * n].reshape(n, n), float(told[-1])
     if moving > 0.0:
         # by no less than the moving mass of the rows that went in, or the matrix could turn indefinite
-        rank_one = rows.pull_back(pulls) / np.sqrt(mu * max(moving, tied_mass))
-    if form == "product":
-        return _as_product(rows, h, rank_one, picked.is_sampled, tied_mass > 0.0)
-    H = rows.gram(h).cpu().numpy()
-    if rank_one is not None:
-        H -= np.outer(rank_one, rank_one)
+        H -= np.outer(told[n * n : -1], told[n * n : -1]) / (mu * max(moving, tied_mass))
     if form == "packed":
-        packed = PackedSymmetric(len(H))
+        packed = PackedSymmetric(n)
         packed.numbers = dtrttf(H, uplo="L")[0]
-        return Curvature(None, packed, None, None, picked.is_sampled, tied_mass > 0.0)
-    return Curvature(H, None, None, None, picked.is_sampled, tied_mass > 0.0)
+        return Curvature(None, packed, None, None, rows.picked.is_sampled, tied_mass > 0.0)
+    return Curvature(H, None, None, None, rows.picked.is_sampled, tied_mass > 0.0)
 
 
-def _as_product(
-    rows: TensorMatrix, h: Tensor, rank_one: Array | None, is_sampled: bool, has_ties: bool
-) -> Curvature:  # fmt: skip
-    """Return the curvature as the function v -> H v, and its diagonal."""
-    diagonal = rows.column_squares(h)
-    if rank_one is not None:
+def _as_product(rows: _Rows, moving: float) -> Curvature:
+    """Return the curvature as the function v -> H v, one pass over the rows, and its diagonal."""
+    device = rows.matrix.X.device
+    diagonal, pulls = torch.zeros((2, rows.matrix.n_columns), dtype=torch.float64, device=device)
+    ties = torch.zeros((), dtype=torch.float64, device=device)
+    for weights, scaled in rows.blocks():
+        diagonal += (scaled**2).sum(0)
+        pulls += scaled.T @ weights.ratios
+        ties += weights.ties.sum()
+    tied_mass = float(ties)
+    rank_one = None
+    if moving > 0.0:
+        rank_one = pulls / np.sqrt(rows.mu * max(moving, tied_mass))
         diagonal -= rank_one**2
 
     def product(v: Array) -> Array:
-        out = rows.gram_product(h, v)
-        return out if rank_one is None else out - (rank_one @ v) * rank_one
+        vector = rows.matrix.tensor_of(v)
+        out = torch.zeros_like(vector) if rank_one is None else -(rank_one @ vector) * rank_one
+        for _, scaled in rows.blocks():
+            out += scaled.T @ (scaled @ vector)
+        return np.asarray(out.cpu().numpy())
 
-    multiply: Callable[[Array], Array] = product
-    return Curvature(None, None, multiply, diagonal, is_sampled, has_ties)
+    return Curvature(None, None, product, diagonal.cpu().numpy(), rows.picked.is_sampled, tied_mass > 0.0)
 
 
-def _pick(r: Tensor, most: int | None, seed: int) -> _Picked:
+def _pick(
+    at: Standing, mu: float, lam: float, counts: tuple[int, int], n_columns: int, most: int | None, seed: int
+) -> _Picked:  # fmt: skip
     """Return the rows of positive density: all, or up to ``most`` of those between its bounds and of the others."""
-    size = r.abs()
-    tied, full = (size > 0.0) & (size < 1.0), size >= 1.0
-    n_tied, n_full = torch.stack([tied.sum(), full.sum()]).tolist()
+    n, (n_tied, n_full) = len(at.f), counts
     if most is None or n_tied + n_full <= most:
-        if n_tied + n_full > _FEW * len(r):
-            return _Picked(None, 1.0, is_sampled=False)
-        return _Picked(torch.nonzero(size > 0.0).ravel(), 1.0, is_sampled=False)
-    rng = np.random.default_rng(seed)
-    parts = [_draw(torch.nonzero(part).ravel(), most, rng) for part in (tied, full)]
-    places = torch.cat([part for part, _ in parts])
-    scale = torch.cat([torch.full_like(part, times, dtype=torch.float64) for part, times in parts])
-    return _Picked(places, scale, is_sampled=True)
+        if n_tied + n_full > _PART * n:
+            return _Picked()
+        return _Picked(torch.nonzero(at.strata(mu, lam)).ravel(), n_tied + n_full)
+    most = min(most, max(_ENOUGH, _ENOUGH_PER_COLUMN * n_columns))
+    shift = np.random.default_rng(seed).random()
+    if n_tied > max(most, _PART * n):  # so many that draws from all rows meet enough of them
+        drawn, scale = _draw(n, 2 * most * n // (n_tied + n_full), shift, at.f.device)
+        return _Picked(drawn, 0, (0.0, 0.0, scale, scale), is_sampled=True)
+    strata = at.strata(mu, lam)
+    listed, scale_tied = torch.nonzero(strata == 1).ravel(), 1.0
+    if n_tied > most:
+        places, scale_tied = _draw(n_tied, most, shift, at.f.device)
+        listed = listed[places]
+    drawn, scale = _draw(n, most * n // max(n_full, 1), shift, at.f.device)
+    return _Picked(torch.cat([listed, drawn]), len(listed), (scale_tied, 0.0, 0.0, scale), is_sampled=True)
 
 
-def _draw(places: Tensor, most: int, rng: np.random.Generator) -> tuple[Tensor, float]:
-    """Draw up to ``most`` places, in short runs from as many equal parts; return how many each stands for, too."""
-    n = len(places)
-    if n <= most:
-        return places, 1.0
-    runs = max(most // _RUN, 1)
-    offset = torch.tensor(rng.random(), dtype=torch.float64, device=places.device)
-    steps = torch.arange(runs, dtype=torch.float64, device=places.device)
+def _draw(n: int, count: int, shift: float, device: torch.device) -> tuple[Tensor, float]:
+    """Draw about so many of n places, in short runs from equal parts; return how many each stands for, too."""
+    if count >= n:
+        return torch.arange(n, device=device), 1.0
+    runs, length = max(count // _RUN, 1), min(_RUN, n)
+    steps = torch.arange(runs, dtype=torch.float64, device=device)
     # one shift for all runs: random numbers for each would have to come from the host
-    starts = ((steps + offset) * ((n - _RUN) / runs)).long()
-    drawn = (starts[:, None] + torch.arange(min(_RUN, n), device=places.device)).ravel()
-    return places[drawn], n / len(drawn)
+    starts = ((steps + shift) * ((n - length) / runs)).long()
+    places = (starts[:, None] + torch.arange(length, device=device)).ravel()
+    return places, n / len(places)

@@ -67,12 +67,6 @@ class TensorLoss:
         s, slope, curvature = (torch.as_tensor(part, dtype=torch.float64).to(f.device) for part in told)
         return Expansion(s, slope, curvature)
 
-    def losses(self, s: Tensor) -> Tensor:
-        """Return the losses from their smooth parts."""
-        if self.kink is Kink.NONE:
-            return s
-        return s.abs() if self.kink is Kink.ABSOLUTE else s.clamp(min=0.0)
-
 
 _Parts = tuple[Tensor, Tensor, Tensor]
 

@@ -10,14 +10,13 @@ from torch import Tensor
 
 from atklearn.losses.individual import Array
 from atklearn.problems.conditioning import Units
-from atklearn.problems.tensors import triton_matrix
+from atklearn.problems.tensors import triton_curvature, triton_matrix
 from atklearn.problems.tensors.triton_language import serves
 
 __all__ = ["TensorMatrix"]
 
 # Numbers of X that are converted, scaled or weighted at a time: few beside X, and in the cache of a CPU.
 _CPU_BLOCK, _GPU_BLOCK = 1 << 18, 1 << 27
-_GRAM_BLOCK = 1 << 25
 
 
 class TensorMatrix:
@@ -68,37 +67,32 @@ class TensorMatrix:
 
     def pull_back(self, a: Tensor) -> Array:
         """Return ``X^T a``."""
-        return self.pull_back_all([a])[0]
-
-    def pull_back_all(self, vectors: list[Tensor]) -> list[Array]:
-        """Return ``X^T a`` for several vectors, and look at the device once."""
-        sums = torch.stack([self._sums(a) for a in vectors]).cpu().numpy()
-        return list(sums)
-
-    def _sums(self, a: Tensor) -> Tensor:
         if self.has_kernels:
             total = triton_matrix.pull_back(self.X, a, self.centre, self.inverse_scale)
         else:
             total = torch.zeros(self.d, dtype=torch.float64, device=self.X.device)
             for part, block in self._blocks():
                 total += block.T @ a[part]
-        return torch.cat([total, a.sum().reshape(1)]) if self.has_ones else total
+        if self.has_ones:
+            total = torch.cat([total, a.sum().reshape(1)])
+        return np.asarray(total.cpu().numpy())
 
-    def gram(self, h: Tensor) -> Tensor:
-        """Return ``sum(h_i x_i x_i^T)``, the column of ones included, on the device."""
-        total = torch.zeros((self.n_columns, self.n_columns), dtype=torch.float64, device=self.X.device)
-        roots = h.sqrt()
-        for part, block in self._blocks(_GRAM_BLOCK):
-            scaled = block.new_empty((len(block), self.n_columns))
-            torch.mul(block, roots[part, None], out=scaled[:, : self.d])
-            if self.has_ones:
-                scaled[:, self.d] = roots[part]
-            total.addmm_(scaled.T, scaled)
-        return total
+    def scaled(self, places: Tensor | None, begin: int, factors: Tensor) -> Tensor:
+        """Return rows times factors, the column of ones included, in float64, shape (len(factors), n_columns).
 
-    def gram_product(self, h: Tensor, v: Array) -> Array:
-        """Return ``sum(h_i (x_i . v) x_i)``."""
-        return self.pull_back(self.predict(v).mul_(h))
+        They are those at the given places, or all, from the one numbered ``begin`` on.
+        """
+        if self.has_kernels:
+            return triton_curvature.scaled_rows(
+                self.X, self.has_ones, places, begin, factors, self.centre, self.inverse_scale
+            )  # fmt: skip
+        rows = slice(begin, begin + len(factors))
+        block = self._converted(self.X[rows] if places is None else self.X[places[rows]])
+        out = block.new_empty((len(factors), self.n_columns))
+        torch.mul(block, factors[:, None], out=out[:, : self.d])
+        if self.has_ones:
+            out[:, self.d] = factors
+        return out
 
     def column_squares(self, h: Tensor) -> Array:
         """Return ``sum(h_i x_ij^2)`` for every column."""
@@ -109,18 +103,18 @@ class TensorMatrix:
             total = torch.cat([total, h.sum().reshape(1)])
         return np.asarray(total.cpu().numpy())
 
-    def _blocks(self, size: int | None = None) -> Iterator[tuple[slice, Tensor]]:
-        """Yield ranges of rows and their features in float64: of plain ones, unless a size is given, all at once."""
-        if size is None:
-            size = _CPU_BLOCK if self.X.device.type == "cpu" else _GPU_BLOCK
-            if self.is_plain:
-                size = max(self.X.numel(), 1)
-        rows = max(size // max(self.n_columns, 1), 1)
+    def _blocks(self) -> Iterator[tuple[slice, Tensor]]:
+        """Yield ranges of rows and their features in float64: of plain ones all at once."""
+        size = _CPU_BLOCK if self.X.device.type == "cpu" else _GPU_BLOCK
+        rows = max(self.n_rows if self.is_plain else size // max(self.n_columns, 1), 1)
         for begin in range(0, self.n_rows, rows):
             part = slice(begin, min(begin + rows, self.n_rows))
-            block = self.X[part]
-            if not self.is_plain:
-                block = block.double()
-            if self.centre is not None:
-                block = (block - self.centre).mul_(self.inverse_scale)
-            yield part, block
+            yield part, self._converted(self.X[part])
+
+    def converted(self) -> Tensor:
+        """Return the features in float64, in their units."""
+        return self._converted(self.X)
+
+    def _converted(self, block: Tensor) -> Tensor:
+        block = block.double()
+        return block if self.centre is None else (block - self.centre).mul_(self.inverse_scale)

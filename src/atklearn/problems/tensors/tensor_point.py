@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from atklearn.losses.individual import Array
+from atklearn.problems.compiled_rows import CompiledRows
 from atklearn.problems.rows import Curvature, Form, Proof, Reading
 from atklearn.problems.tensors.ranked_tensors import largest_places
 from atklearn.problems.tensors.standing import Look, Standing
@@ -26,6 +27,7 @@ class RowsOfTensors(Protocol):
     matrix: TensorMatrix
     y: Tensor
     mass: Tensor
+    total: float
     n_rows: int
     ones: int | None
 
@@ -41,8 +43,8 @@ class RowsOfTensors(Protocol):
     def predict(self, z: Array) -> Tensor:
         """Return the predictions of z."""
 
-    def take(self, places: Tensor) -> Any:
-        """Return some of the rows."""
+    def part(self, places: Tensor) -> Any:
+        """Return some of the rows, where so many are computed best."""
 
 
 class TensorPoint:
@@ -53,33 +55,36 @@ class TensorPoint:
         self.centre = density
         self.density: Tensor | None = density  # as given, until the losses are smoothed
         self.mu, self.threshold, self.moving = 1.0, 0.0, 0.0
+        self.range: tuple[float, float] | None = None  # of the predictions, once they were looked at
+        self.pulls: Tensor | None = None  # ``u r s'``, as long as it holds
+        self.counts = 0, 0  # of samples between the bounds of their density, and at the upper
         self.refresh()
 
     @property
     def standing(self) -> Standing:
         """Where the rows stand."""
-        return Standing(self.rows.paid, self.rows.y, self.rows.mass, self.k, self.f, self.centre)
+        rows = self.rows
+        return Standing(rows.paid, rows.y, rows.mass, rows.total, self.k, self.f, self.centre)
 
     def refresh(self) -> None:
         """Compute predictions and losses anew from z."""
-        self.f = self.rows.predict(self.z)
-        self.range: tuple[float, float] | None = None  # of the predictions, once they were looked at
-        self.is_fresh = True
+        self.move(self.rows.predict(self.z), is_fresh=True)
 
     def smooth(self, mu: float) -> Reading:
         """Find threshold and densities."""
-        reading, look = self.standing.settle(mu, self.threshold)
-        self.take(mu, reading, look)
+        reading, look, pulls = self.standing.settle(mu, self.threshold)
+        self.take(mu, reading, look, pulls)
         return reading
 
-    def take(self, mu: float, reading: Reading, look: Look) -> None:
+    def take(self, mu: float, reading: Reading, look: Look, pulls: Tensor) -> None:
         """Make a reading that of the point."""
         self.mu, self.threshold, self.moving, self.density = mu, reading.threshold, reading.moving, None
-        self.range = look.low, look.high
+        self.range, self.counts = (look.low, look.high), (look.n_tied, look.n_full)
+        self.pulls = pulls
 
     def recentre(self) -> None:
         """Make the densities the centre."""
-        self.centre = self.densities()
+        self.centre = self.density = self.densities()
 
     def densities(self) -> Tensor:
         """Return the densities of the last smoothing."""
@@ -99,9 +104,10 @@ class TensorPoint:
         self.z[self.rows.ones] += amount
         self.move(self.f + amount)
 
-    def move(self, f: Tensor) -> None:
+    def move(self, f: Tensor, *, is_fresh: bool = False) -> None:
         """Go to other predictions."""
-        self.f, self.range, self.is_fresh = f, None, False
+        self.f, self.is_fresh = f, is_fresh
+        self.range = self.pulls = None
 
     def towards(self, direction: Array) -> TensorRay:
         """Return the ray in a direction."""
@@ -109,17 +115,17 @@ class TensorPoint:
 
     def gradient(self) -> Array:
         """Return ``X^T (u r s')``."""
-        if self.density is None:
-            return self.rows.matrix.pull_back(self.standing.pulls(self.mu, self.threshold))
-        return self.rows.matrix.pull_back(self.rows.mass / self.k * self.density * self.standing.slopes())
+        if self.pulls is None:
+            self.pulls = self.rows.mass / self.k * self.densities() * self.standing.slopes()
+        return self.rows.matrix.pull_back(self.pulls)
 
     def curvature(
         self, mu: float, *, form: Form, cautious: bool = False, most: int | None = None, seed: int = 0
     ) -> Curvature:
         """Return the generalised Hessian of the smoothed loss."""
         return curvature(
-            self.rows.matrix, self.standing, self.densities(), self.moving, mu, form=form, cautious=cautious, most=most,
-            seed=seed,
+            self.rows.matrix, self.standing, self.threshold, self.moving, mu, self.counts, form=form,
+            cautious=cautious, most=most, seed=seed,
         )  # fmt: skip
 
     def prove(self, *, balanced: bool) -> Proof:
@@ -151,28 +157,30 @@ class TensorRay:
 
     def at(self, t: float, mu: float) -> Reading:
         """Smooth the losses at ``z + t * direction``."""
-        reading, look = self.point.standing.settle(mu, self.point.threshold, t, self.f_direction)
-        self.last = t, mu, reading, look
-        return reading
+        self.t, self.mu = t, mu
+        self.reading, self.look, self.pulls = self.point.standing.settle(
+            mu, self.point.threshold, t, self.f_direction
+        )  # fmt: skip
+        return self.reading
 
     def land(self) -> None:
         """Move the point to where the ray was last looked at."""
-        t, mu, reading, look = self.last
-        self.point.z = self.point.z + t * self.direction
-        self.point.move(torch.add(self.point.f, self.f_direction, alpha=t))
-        self.point.take(mu, reading, look)
+        self.point.z = self.point.z + self.t * self.direction
+        self.point.move(torch.add(self.point.f, self.f_direction, alpha=self.t))
+        self.point.take(self.mu, self.reading, self.look, self.pulls)
 
 
 class TensorPart:
-    """Some of the rows, and their places among all."""
+    """Some of the rows, and their places among all; few of them may be on the host, with their densities."""
 
     def __init__(self, whole: RowsOfTensors, places: Tensor) -> None:
         self.whole, self.places = whole, places
-        self.rows = whole.take(places)
+        self.rows = whole.part(places)
 
-    def restrict(self, density: Any) -> Tensor:
+    def restrict(self, density: Any) -> Any:
         """Return the densities of these rows."""
-        return self.whole.tensor_of(density)[self.places]
+        picked = self.whole.tensor_of(density)[self.places]
+        return picked.cpu().numpy() if isinstance(self.rows, CompiledRows) else picked
 
     def extend(self, density: Any) -> Tensor:
         """Return densities of all rows."""

@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import torch
 from torch import Tensor
 
 from atklearn.losses.individual import Array, Kink
 from atklearn.problems.rows import Proof
+from atklearn.problems.tensors import triton_proof
 from atklearn.problems.tensors.ranked_tensors import ranked
 from atklearn.problems.tensors.standing import Standing
 from atklearn.problems.tensors.tensor_matrix import TensorMatrix
 
 __all__ = ["prove"]
-
-
-class _Feasible(NamedTuple):
-    """Feasible densities ``r``, their pulls ``a = u r s'``, and ``a . f``."""
-
-    r: Tensor
-    a: Tensor
-    along: float
 
 
 def prove(
@@ -43,68 +34,78 @@ def prove(
     balanced : bool
         Whether the densities are to have no derivative along the column of ones.
     """
-    feasible = _make_feasible(at, density, balanced)
-    gradient = matrix.pull_back(feasible.a)
+    r, a, along = _make_feasible(at, density, balanced)
+    gradient = matrix.pull_back(a)
+    del a
     exact = at.f if is_fresh else matrix.predict(z)
-    losses = at.at(exact).losses()
-    threshold = ranked(losses, at.mass, each, at.k)
+    threshold = ranked(at.at(exact).losses(), at.mass, each, at.k)
     if at.loss.kink is Kink.POSITIVE_PART:
         threshold = max(threshold, 0.0)
-    above, slack, mass, change = _read(at, exact, feasible.r, threshold)
+    above, slack, mass, change = _read_slack(at, exact, r, threshold).tolist()
     slack += threshold * max(1.0 - mass, 0.0)
     if not is_fresh:
-        slack += change - (float(gradient @ z) - feasible.along)  # a . (X z - f)
-    return Proof(threshold + above, threshold, slack, gradient, feasible.r)
+        slack += change - (float(gradient @ z) - along)  # a . (X z - f)
+    return Proof(threshold + above, threshold, slack, gradient, r)
 
 
-def _make_feasible(at: Standing, density: Tensor, balanced: bool) -> _Feasible:
-    """Scale the heavier side down until both balance, if asked to, and all of it down until its mass is one."""
-    up = down = 1.0
-    if balanced:
-        pull, push = _sides(at, density)
-        up = min(push / pull, 1.0) if pull > 0.0 else 1.0
-        down = min(pull / push, 1.0) if push > 0.0 else 1.0
-    middle = (
-        float(at.f[0]) if balanced else 0.0
-    )  # then a sums to zero, and products with f are taken where they are small
-    r, a = torch.empty_like(density), torch.empty_like(density)
-    masses = []
-    for rows, part in at.parts():
-        given = density[rows]
-        side = given * part.slopes()
-        r[rows] = torch.where(side > 0.0, up * given, torch.where(side < 0.0, down * given, given))
-        masses.append((part.mass / at.k * r[rows].abs()).sum())
-    r.div_(torch.stack(masses).sum().clamp(min=1.0))  # feasible beyond rounding
+def _make_feasible(at: Standing, density: Tensor, balanced: bool) -> tuple[Tensor, Tensor, float]:
+    """Scale the heavier side down until both balance, if asked to, and all of it down until its mass is one.
+
+    Return feasible densities ``r``, their pulls ``a = u r s'``, and ``a . f``.
+    """
+    pull, push, mass_up, mass_down, mass_level, first = torch.cat([_weigh_sides(at, density), at.f[:1]]).tolist()
+    up = min(push / pull, 1.0) if balanced and pull > 0.0 else 1.0
+    down = min(pull / push, 1.0) if balanced and push > 0.0 else 1.0
+    most = max(up * mass_up + down * mass_down + mass_level, 1.0)  # feasible beyond rounding
+    middle = first if balanced else 0.0  # then a sums to zero, and products with f are taken where they are small
+    r, a, sums = _scale_sides(at, density, up / most, down / most, 1.0 / most, middle)
+    along, total = sums.tolist()
+    return r, a, along + middle * total
+
+
+def _weigh_sides(at: Standing, density: Tensor) -> Tensor:
+    """Return what pulls up and down, and the masses of those that pull up, down and not at all, shape (5,)."""
+    if at.has_kernels:
+        return triton_proof.weigh_sides(at.operands, density)
     sums = []
     for rows, part in at.parts():
-        torch.mul(part.mass / at.k * r[rows], part.slopes(), out=a[rows])
+        u = part.mass / at.k
+        side, weight = density[rows] * part.expansion().slope, u * density[rows].abs()
+        parts = [
+            (u * side).clamp(min=0.0), (-u * side).clamp(min=0.0), weight * (side > 0.0), weight * (side < 0.0),
+            weight * (side == 0.0),
+        ]  # fmt: skip
+        sums.append(torch.stack([each.sum() for each in parts]))
+    return torch.stack(sums).sum(0)
+
+
+def _scale_sides(
+    at: Standing, density: Tensor, up: float, down: float, level: float, middle: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return densities times the factors of their sides, pulls ``a``, and the sums of ``a (f - middle)`` and ``a``."""
+    if at.has_kernels:
+        return triton_proof.scale_sides(at.operands, density, up, down, level, middle)
+    r, a, sums = torch.empty_like(at.f), torch.empty_like(at.f), []
+    for rows, part in at.parts():
+        given, slope = density[rows], part.expansion().slope
+        side = given * slope
+        r[rows] = torch.where(side > 0.0, up * given, torch.where(side < 0.0, down * given, level * given))
+        torch.mul(part.mass / at.k * r[rows], slope, out=a[rows])
         sums.append(torch.stack([(a[rows] * (part.f - middle)).sum(), a[rows].sum()]))
-    along, total = torch.stack(sums).sum(0).tolist()
-    return _Feasible(r, a, along + middle * total)
+    return r, a, torch.stack(sums).sum(0)
 
 
-def _sides(at: Standing, density: Tensor) -> tuple[float, float]:
-    """Return what pulls up and what pulls down."""
+def _read_slack(at: Standing, exact: Tensor, r: Tensor, threshold: float) -> Tensor:
+    """Return, summed over u: what is above the threshold, the slack, the density, and its gain by exact predictions."""
+    if at.has_kernels:
+        return triton_proof.read_slack(at.operands, exact, r, threshold)
     sums = []
     for rows, part in at.parts():
-        a = part.mass / at.k * density[rows] * part.slopes()
-        sums.append(torch.stack([a.clamp(min=0.0).sum(), (-a).clamp(min=0.0).sum()]))
-    pull, push = torch.stack(sums).sum(0).tolist()
-    return pull, push
-
-
-def _read(at: Standing, exact: Tensor, r: Tensor, threshold: float) -> tuple[float, float, float, float]:
-    """Return, summed over u: what is above the threshold, the slack, the density, and how it gains by exactness."""
-    sums = []
-    for rows, part in at.parts():
-        u, s, before = part.mass / at.k, part.at(exact[rows]).smooth_parts(), part.smooth_parts()
+        u, before, s = part.mass / at.k, part.expansion().s, part.at(exact[rows]).expansion().s
         density = r[rows].abs()
         over = ((s.abs() if at.two_sided else s) - threshold).clamp(min=0.0)
-        sums.append(torch.stack([
-            (u * over).sum(),
-            (u * (over - (r[rows] * s - threshold * density))).sum(),
-            (u * density).sum(),
-            (u * r[rows] * (s - before)).sum(),
-        ]))  # fmt: skip
-    above, slack, mass, change = torch.stack(sums).sum(0).tolist()
-    return above, slack, mass, change
+        parts = [
+            u * over, u * (over - (r[rows] * s - threshold * density)), u * density, u * r[rows] * (s - before)
+        ]  # fmt: skip
+        sums.append(torch.stack([each.sum() for each in parts]))
+    return torch.stack(sums).sum(0)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import torch
 from torch import Tensor
 
 from atklearn.losses.individual import Array, IndividualLoss
+from atklearn.problems.compiled_rows import CompiledRows
 from atklearn.problems.conditioning import Units, helpful_units, looked_at
 from atklearn.problems.rotation import Rotation, is_worth_rotating, rotate
 from atklearn.problems.tensors.tensor_losses import TensorLoss
@@ -23,6 +25,9 @@ from atklearn.problems.tensors.tensor_point import TensorPoint
 
 __all__ = ["TensorRows"]
 
+HAS_NUMBA = find_spec("numba") is not None
+# So few numbers of X are passed over by the host before a device has been told to.
+_FEW_NUMBERS = 1 << 19
 # Up to so many, places are drawn on the host as for other rows; more are drawn where X lies.
 _FEW_PLACES = 1 << 16
 
@@ -65,6 +70,7 @@ class TensorRows:
         self.n_columns = self.n_features + intercept
         self.ones = self.n_features if intercept else None
         self.room = self.n_rows
+        self.is_remote = X.is_cuda
         self.each = _each(mass)  # the mass of every row, if they are alike
         self.total = float(mass.sum()) if self.each is None else self.each * self.n_rows
         self.paid = TensorLoss(loss)
@@ -100,11 +106,22 @@ class TensorRows:
         """Return some of the rows."""
         alike = self.mass.stride(0) == 0
         mass = self.mass[:1].expand(len(places)) if alike else self.mass[places]
-        return TensorRows(
+        rows = TensorRows(
             self.X.index_select(0, places), self.y[places], mass, self.loss, self.ones is not None, self.matrix.units
         )  # fmt: skip
+        # what is good enough for all is good enough for some
+        rows._conditioned = {centred: None for centred, found in self._conditioned.items() if found is None}
+        return rows
 
-    def sample(self, count: int) -> TensorRows:
+    def part(self, places: Tensor) -> TensorRows | CompiledRows:
+        """Return some of the rows; so few that a device would be idle, as compiled ones on the host."""
+        if not (self.is_remote and HAS_NUMBA and len(places) * self.n_columns <= _FEW_NUMBERS):
+            return self.take(places)
+        X = self.matrix.take(places).converted().cpu().numpy()
+        y, mass = (numbers[places].double().cpu().numpy() for numbers in (self.y, self.mass))
+        return CompiledRows(X, y, mass, self.loss, self.ones is not None)
+
+    def sample(self, count: int) -> TensorRows | CompiledRows:
         """Return one row from each of ``count`` equal parts: random, sorted, and without shuffling all of them."""
         count = min(count, self.n_rows)
         if count <= _FEW_PLACES:
@@ -113,7 +130,7 @@ class TensorRows:
             generator = torch.Generator(self.X.device).manual_seed(0)
             drawn = torch.rand(count, dtype=torch.float64, device=self.X.device, generator=generator)
             drawn += torch.arange(count, device=self.X.device)
-        return self.take((drawn * (self.n_rows / count)).long().clamp(max=self.n_rows - 1))
+        return self.part((drawn * (self.n_rows / count)).long().clamp(max=self.n_rows - 1))
 
     def conditioned(self, *, centred: bool) -> tuple[TensorRows, Units | Rotation] | None:
         """Return the same samples in better coordinates, or None if these are good enough."""

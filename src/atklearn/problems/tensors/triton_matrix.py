@@ -9,13 +9,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from atklearn.problems.tensors.triton_language import jit, processors, tl
+from atklearn.problems.tensors.triton_language import jit, launch, processors, tl
 
 __all__ = ["predict", "pull_back"]
 
-_TILE = 4096  # numbers of X that a program takes at a time
-_WIDEST = 128  # columns at a time
-_WARPS = 4
+# Numbers of X that a program takes at a time, and columns among them: to sum up along rows, few.
+_TILE, _WIDEST = 4096, 128
+_PREDICT_TILE, _PREDICT_WIDEST = 2048, 16
 _PROGRAMS = 8  # for each multiprocessor, that share the rows
 
 
@@ -33,7 +33,7 @@ def _tile(X, rows, columns, n, d, row_stride, column_stride, centre, inverse_sca
 
 @jit
 def _predict(
-    X, w, bias, out, n, d, row_stride, column_stride, centre, inverse_scale,
+    X, w, bias: tl.float64, out, n, d, row_stride, column_stride, centre, inverse_scale,
     has_units: tl.constexpr, height: tl.constexpr, width: tl.constexpr,
 ):  # fmt: skip
     rows = tl.program_id(0).to(tl.int64) * height + tl.arange(0, height)
@@ -43,7 +43,7 @@ def _predict(
         tile = _tile(X, rows, columns, n, d, row_stride, column_stride, centre, inverse_scale, has_units)
         weights = tl.load(w + columns, mask=columns < d, other=0.0)
         total += tl.sum(tile * weights[None, :], axis=1)
-    tl.store(out + rows, total + tl.load(bias), mask=rows < n)
+    tl.store(out + rows, total + bias, mask=rows < n)
 
 
 @jit
@@ -61,10 +61,10 @@ def _pull_back(
     tl.store(out + tl.program_id(0) * d + columns, tl.sum(total, axis=0), mask=columns < d)
 
 
-def _shape(d: int) -> tuple[int, int]:
+def _shape(d: int, tile: int, widest: int) -> tuple[int, int]:
     """Return rows and columns of a tile."""
-    width = min(1 << max(d - 1, 0).bit_length(), _WIDEST)
-    return max(_TILE // width, 1), width
+    width = min(1 << max(d - 1, 0).bit_length(), widest)
+    return tile // width, width
 
 
 def _units(X: Tensor, centre: Tensor | None, inverse_scale: Tensor | None) -> tuple[Tensor, Tensor, bool]:
@@ -83,26 +83,24 @@ def predict(X: Tensor, w: Tensor, bias: float, centre: Tensor | None, inverse_sc
     centre, inverse_scale : Tensor of shape (d,) or None
         If given, the columns are ``(x - centre) * inverse_scale``.
     """
-    (n, d), (height, width) = X.shape, _shape(X.shape[1])
+    (n, d), (height, width) = X.shape, _shape(X.shape[1], _PREDICT_TILE, _PREDICT_WIDEST)
     out = torch.empty(n, dtype=torch.float64, device=X.device)
-    offset = torch.full((1,), bias, dtype=torch.float64, device=X.device)
     middle, factor, has_units = _units(X, centre, inverse_scale)
-    with torch.cuda.device(X.device):
-        _predict[(-(-n // height),)](
-            X, w, offset, out, n, d, X.stride(0), X.stride(1), middle, factor, has_units, height, width,
-            num_warps=_WARPS,
-        )  # fmt: skip
+    launch(
+        _predict, (-(-n // height),), X.device,
+        X, w, bias, out, n, d, X.stride(0), X.stride(1), middle, factor, has_units, height, width,
+    )  # fmt: skip
     return out
 
 
 def pull_back(X: Tensor, a: Tensor, centre: Tensor | None, inverse_scale: Tensor | None) -> Tensor:
     """Return ``X^T a`` in float64, shape (d,); parameters as of :func:`predict`."""
-    (n, d), (height, width) = X.shape, _shape(X.shape[1])
+    (n, d), (height, width) = X.shape, _shape(X.shape[1], _TILE, _WIDEST)
     programs = max(min(_PROGRAMS * processors(X.device), -(-n // height)), 1)
     out = torch.empty((programs, d), dtype=torch.float64, device=X.device)
     middle, factor, has_units = _units(X, centre, inverse_scale)
-    with torch.cuda.device(X.device):
-        _pull_back[(programs, -(-d // width))](
-            X, a, out, n, d, X.stride(0), X.stride(1), middle, factor, has_units, height, width, num_warps=_WARPS
-        )  # fmt: skip
+    launch(
+        _pull_back, (programs, -(-d // width)), X.device,
+        X, a, out, n, d, X.stride(0), X.stride(1), middle, factor, has_units, height, width,
+    )  # fmt: skip
     return out.sum(0)

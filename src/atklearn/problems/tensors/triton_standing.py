@@ -6,140 +6,31 @@ A kernel reads of every sample its prediction (and that of the direction of a ra
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from atklearn.problems.tensors.triton_language import constant, jit, libdevice, processors, tl
+from atklearn.problems.tensors.triton_language import N_SUMS, add_up, constant, jit, launch, processors, tl
+from atklearn.problems.tensors.triton_losses import density_of, expand, losses_of
 
-__all__ = ["Operands", "densities", "look", "pulls"]
+__all__ = ["Asked", "Operands", "filled", "look", "shared"]
 
-# The built-in losses in the order of ``tensor_losses``.
-LOG_LOSS, HINGE, SQUARED_HINGE, SQUARED_ERROR, ABSOLUTE_ERROR, HUBER = (constant(code) for code in range(6))
 
-N_NUMBERS = 15  # that a look leaves: sums, and the ends of the predictions
+class Asked(IntEnum):
+    """What a sample is asked for: numbers, or its stratum: 0 without density, 1 between its bounds, 2 at the upper."""
+
+    LOSS = 0
+    SLOPE = 1
+    DENSITY = 2
+    STRATUM = 3
+
+
+_LOSS, _SLOPE, _DENSITY = (constant(int(what)) for what in (Asked.LOSS, Asked.SLOPE, Asked.DENSITY))
+
 _LOOK_BLOCK, _LOOK_WARPS, _LOOK_PROGRAMS = 256, 4, 16
 _FILL_BLOCK, _FILL_WARPS = 1024, 4
-
-
-@jit
-def _expand(code: tl.constexpr, delta, f, y):
-    """Return the smooth part of the losses and its slope."""
-    if code == LOG_LOSS:
-        margin = y * f
-        decay = tl.exp(-tl.abs(margin))
-        s = libdevice.log1p(decay) - tl.minimum(margin, 0.0)
-        slope = -y * tl.where(margin >= 0.0, decay, 1.0) / (1.0 + decay)
-    elif code == HINGE:
-        s = 1.0 - y * f
-        slope = -y
-    elif code == SQUARED_HINGE:
-        violation = tl.maximum(1.0 - y * f, 0.0)
-        s = violation * violation
-        slope = -2.0 * y * violation
-    elif code == SQUARED_ERROR:
-        error = f - y
-        s = error * error
-        slope = 2.0 * error
-    elif code == ABSOLUTE_ERROR:
-        s = y - f
-        slope = s * 0.0 - 1.0
-    else:
-        error = f - y
-        slope = tl.minimum(tl.maximum(error, -delta), delta)
-        s = slope * (error - 0.5 * slope)
-    return s, slope
-
-
-@jit
-def _density(code: tl.constexpr, s, centre, mu, lam):
-    """Return the densities at a smoothing and a threshold."""
-    if code == ABSOLUTE_ERROR:
-        sign = tl.where(centre + s / mu < 0.0, -1.0, 1.0).to(tl.float64)
-        r = sign * tl.minimum(tl.maximum(sign * centre + (sign * s - lam) / mu, 0.0), 1.0)
-    else:
-        r = tl.minimum(tl.maximum(centre + (s - lam) / mu, 0.0), 1.0)
-    return r
-
-
-@jit
-def _look(
-    code: tl.constexpr, f, y, centre, mass, along, numbers, out, n, centre_stride, mass_stride,
-    has_along: tl.constexpr, block: tl.constexpr,
-):  # fmt: skip
-    delta, k, mu = tl.load(numbers), tl.load(numbers + 1), tl.load(numbers + 2)
-    lam, t = tl.load(numbers + 3), tl.load(numbers + 4)
-    nothing = tl.zeros([block], dtype=tl.float64)
-    above, slack, size, moving = nothing, nothing, nothing, nothing
-    pull, push, pull_value, push_value, steepness = nothing, nothing, nothing, nothing, nothing
-    total, first, second, length = nothing, nothing, nothing, nothing
-    low, high = nothing + float("inf"), nothing - float("inf")
-    for part in range(tl.program_id(0), tl.cdiv(n, block), tl.num_programs(0)):
-        places = part.to(tl.int64) * block + tl.arange(0, block)
-        inside = places < n
-        at = tl.load(f + places, mask=inside, other=0.0)
-        way = nothing
-        if has_along:
-            way = tl.load(along + places, mask=inside, other=0.0)
-            at += t * way
-        target = tl.load(y + places, mask=inside, other=0).to(tl.float64)
-        middle = tl.load(centre + places * centre_stride, mask=inside, other=0.0)
-        u = tl.where(inside, tl.load(mass + places * mass_stride, mask=inside, other=0.0) / k, 0.0)
-        s, slope = _expand(code, delta, at, target)
-        r = _density(code, s, middle, mu, lam)
-        density = tl.abs(r)
-        over = tl.maximum((tl.abs(s) if code == ABSOLUTE_ERROR else s) - lam, 0.0)
-        a, value, distance = u * r * slope, u * tl.abs(r * s), s - lam
-        above += u * over
-        slack += u * (over - (r * s - lam * density))
-        size += u * density
-        moving += tl.where((density > 0.0) & (density < 1.0), u, 0.0)
-        pull += tl.maximum(a, 0.0)
-        push += tl.maximum(-a, 0.0)
-        pull_value += tl.where(a > 0.0, value, 0.0)
-        push_value += tl.where(a < 0.0, value, 0.0)
-        steepness += a * way
-        total += u
-        first += u * distance
-        second += u * distance * distance
-        length += u * tl.abs(s)
-        low = tl.minimum(low, tl.where(inside, at, float("inf")))
-        high = tl.maximum(high, tl.where(inside, at, -float("inf")))
-    out += tl.program_id(0) * 15
-    tl.store(out, tl.sum(above, 0))
-    tl.store(out + 1, tl.sum(slack, 0))
-    tl.store(out + 2, tl.sum(size, 0))
-    tl.store(out + 3, tl.sum(moving, 0))
-    tl.store(out + 4, tl.sum(pull, 0))
-    tl.store(out + 5, tl.sum(push, 0))
-    tl.store(out + 6, tl.sum(pull_value, 0))
-    tl.store(out + 7, tl.sum(push_value, 0))
-    tl.store(out + 8, tl.sum(steepness, 0))
-    tl.store(out + 9, tl.sum(total, 0))
-    tl.store(out + 10, tl.sum(first, 0))
-    tl.store(out + 11, tl.sum(second, 0))
-    tl.store(out + 12, tl.sum(length, 0))
-    tl.store(out + 13, tl.min(low, 0))
-    tl.store(out + 14, tl.max(high, 0))
-
-
-@jit
-def _fill(
-    code: tl.constexpr, f, y, centre, mass, numbers, out, n, centre_stride, mass_stride,
-    as_pulls: tl.constexpr, block: tl.constexpr,
-):  # fmt: skip
-    delta, k, mu, lam = tl.load(numbers), tl.load(numbers + 1), tl.load(numbers + 2), tl.load(numbers + 3)
-    places = tl.program_id(0).to(tl.int64) * block + tl.arange(0, block)
-    inside = places < n
-    at = tl.load(f + places, mask=inside, other=0.0)
-    target = tl.load(y + places, mask=inside, other=0).to(tl.float64)
-    middle = tl.load(centre + places * centre_stride, mask=inside, other=0.0)
-    s, slope = _expand(code, delta, at, target)
-    r = _density(code, s, middle, mu, lam)
-    if as_pulls:
-        r *= tl.load(mass + places * mass_stride, mask=inside, other=0.0) / k * slope
-    tl.store(out + places, r, mask=inside)
 
 
 class Operands(NamedTuple):
@@ -165,41 +56,135 @@ class Operands(NamedTuple):
     k: float
 
 
-def look(at: Operands, mu: float, lam: float, t: float, along: Tensor | None) -> Tensor:
-    """Return the sums that a reading is made of at ``f + t * along``, and the ends of the predictions, shape (15,)."""
+@jit
+def _look(
+    code: tl.constexpr, delta: tl.float64, f, y, centre, mass, inverse_k: tl.float64, inverse_mu: tl.float64,
+    lam: tl.float64, t: tl.float64, along, pulls, out, n, centre_stride, mass_stride,
+    has_along: tl.constexpr, n_sums: tl.constexpr, block: tl.constexpr,
+):  # fmt: skip
+    nothing = tl.zeros([block], dtype=tl.float64)
+    above, slack, size, moving = nothing, nothing, nothing, nothing
+    pull, push, pull_value, push_value, steepness = nothing, nothing, nothing, nothing, nothing
+    tied, full, first, second, length = nothing, nothing, nothing, nothing, nothing
+    low, high = nothing + float("-inf"), nothing + float("-inf")
+    for part in range(tl.program_id(0), tl.cdiv(n, block), tl.num_programs(0)):
+        places = part.to(tl.int64) * block + tl.arange(0, block)
+        inside = places < n
+        at = tl.load(f + places, mask=inside, other=0.0)
+        way = nothing
+        if has_along:
+            way = tl.load(along + places, mask=inside, other=0.0)
+            at += t * way
+        target = tl.load(y + places, mask=inside, other=0).to(tl.float64)
+        middle = tl.load(centre + places * centre_stride, mask=inside, other=0.0)
+        u = tl.load(mass + places * mass_stride, mask=inside, other=0.0) * inverse_k
+        s, slope, _ = expand(code, delta, at, target)
+        r = density_of(code, s, middle, inverse_mu, lam)
+        density = tl.abs(r)
+        over = tl.maximum(losses_of(code, s) - lam, 0.0)
+        a, value, distance = u * r * slope, u * tl.abs(r * s), s - lam
+        tl.store(pulls + places, a, mask=inside)
+        above += u * over
+        slack += u * (over - (r * s - lam * density))
+        size += u * density
+        between = (density > 0.0) & (density < 1.0)
+        moving += tl.where(between, u, 0.0)
+        tied += tl.where(between & inside, 1.0, 0.0)
+        full += tl.where((density >= 1.0) & inside, 1.0, 0.0)
+        pull += tl.maximum(a, 0.0)
+        push += tl.maximum(-a, 0.0)
+        pull_value += tl.where(a > 0.0, value, 0.0)
+        push_value += tl.where(a < 0.0, value, 0.0)
+        steepness += a * way
+        first += u * distance
+        second += u * distance * distance
+        length += u * tl.abs(s)
+        low = tl.maximum(low, tl.where(inside, -at, float("-inf")))
+        high = tl.maximum(high, tl.where(inside, at, float("-inf")))
+    out += tl.program_id(0) * n_sums
+    tl.store(out, tl.sum(above, 0))
+    tl.store(out + 1, tl.sum(slack, 0))
+    tl.store(out + 2, tl.sum(size, 0))
+    tl.store(out + 3, tl.sum(moving, 0))
+    tl.store(out + 4, tl.sum(pull, 0))
+    tl.store(out + 5, tl.sum(push, 0))
+    tl.store(out + 6, tl.sum(pull_value, 0))
+    tl.store(out + 7, tl.sum(push_value, 0))
+    tl.store(out + 8, tl.sum(steepness, 0))
+    tl.store(out + 9, tl.sum(tied, 0))
+    tl.store(out + 10, tl.sum(first, 0))
+    tl.store(out + 11, tl.sum(second, 0))
+    tl.store(out + 12, tl.sum(length, 0))
+    tl.store(out + 13, tl.sum(full, 0))
+    tl.store(out + 14, tl.max(low, 0))
+    tl.store(out + 15, tl.max(high, 0))
+
+
+@jit
+def _fill(
+    what: tl.constexpr, code: tl.constexpr, delta: tl.float64, f, y, centre, inverse_mu: tl.float64, lam: tl.float64,
+    out, n, centre_stride, block: tl.constexpr,
+):  # fmt: skip
+    places = tl.program_id(0).to(tl.int64) * block + tl.arange(0, block)
+    inside = places < n
+    at = tl.load(f + places, mask=inside, other=0.0)
+    target = tl.load(y + places, mask=inside, other=0).to(tl.float64)
+    s, slope, _ = expand(code, delta, at, target)
+    if what == _LOSS:
+        tl.store(out + places, losses_of(code, s), mask=inside)
+    elif what == _SLOPE:
+        tl.store(out + places, slope, mask=inside)
+    else:
+        middle = tl.load(centre + places * centre_stride, mask=inside, other=0.0)
+        r = density_of(code, s, middle, inverse_mu, lam)
+        if what == _DENSITY:
+            tl.store(out + places, r, mask=inside)
+        else:
+            size = tl.abs(r)
+            tl.store(out + places, (size > 0.0).to(tl.int8) + (size >= 1.0).to(tl.int8), mask=inside)
+
+
+def shared(n: int, device: torch.device) -> int:
+    """Return how many programs share n samples."""
+    return max(min(_LOOK_PROGRAMS * processors(device), -(-n // _LOOK_BLOCK)), 1)
+
+
+def look(at: Operands, mu: float, lam: float, t: float, along: Tensor | None, pulls: Tensor) -> Tensor:
+    """Return the sums that a reading is made of at ``f + t * along``, and minus the least and the largest prediction.
+
+    Parameters
+    ----------
+    at : Operands
+    mu, lam, t : float
+    along : Tensor of shape (n,) or None
+    pulls : Tensor of shape (n,)
+        Gets ``u r s'``.
+
+    Returns
+    -------
+    numbers : Tensor of shape (16,)
+        13 sums, where the sum of u belongs the number of samples between the bounds of their density; the number of
+        those at the upper; and two maxima.
+    """
     n, device = len(at.f), at.f.device
-    programs = max(min(_LOOK_PROGRAMS * processors(device), -(-n // _LOOK_BLOCK)), 1)
-    out = torch.empty((programs, N_NUMBERS), dtype=torch.float64, device=device)
-    numbers = _numbers(device, at.delta, at.k, mu, lam, t)
-    with torch.cuda.device(device):
-        _look[(programs,)](
-            at.code, at.f, at.y, at.centre, at.mass, at.f if along is None else along, numbers, out, n,
-            at.centre.stride(0), at.mass.stride(0), along is not None, _LOOK_BLOCK, num_warps=_LOOK_WARPS,
-        )  # fmt: skip
-    return torch.cat([out[:, :13].sum(0), out[:, 13].amin()[None], out[:, 14].amax()[None]])
+    programs = shared(n, device)
+    partial = torch.empty((programs, N_SUMS), dtype=torch.float64, device=device)
+    launch(
+        _look, (programs,), device,
+        at.code, at.delta, at.f, at.y, at.centre, at.mass, 1.0 / at.k, 1.0 / mu, lam, t,
+        at.f if along is None else along, pulls, partial, n, at.centre.stride(0), at.mass.stride(0),
+        along is not None, N_SUMS, _LOOK_BLOCK, warps=_LOOK_WARPS,
+    )  # fmt: skip
+    return add_up(partial)
 
 
-def densities(at: Operands, mu: float, lam: float) -> Tensor:
-    """Return the densities, shape (n,)."""
-    return _filled(at, mu, lam, as_pulls=False)
-
-
-def pulls(at: Operands, mu: float, lam: float) -> Tensor:
-    """Return ``u r s'``, shape (n,)."""
-    return _filled(at, mu, lam, as_pulls=True)
-
-
-def _filled(at: Operands, mu: float, lam: float, *, as_pulls: bool) -> Tensor:
-    n, out = len(at.f), torch.empty_like(at.f)
-    numbers = _numbers(at.f.device, at.delta, at.k, mu, lam)
-    with torch.cuda.device(at.f.device):
-        _fill[(-(-n // _FILL_BLOCK),)](
-            at.code, at.f, at.y, at.centre, at.mass, numbers, out, n, at.centre.stride(0), at.mass.stride(0), as_pulls,
-            _FILL_BLOCK, num_warps=_FILL_WARPS,
-        )  # fmt: skip
+def filled(at: Operands, what: Asked, mu: float = 1.0, lam: float = 0.0) -> Tensor:
+    """Return what is asked for of every sample: a number in float64 each, or its stratum as int8."""
+    n = len(at.f)
+    out = torch.empty(n, dtype=torch.int8 if what is Asked.STRATUM else torch.float64, device=at.f.device)
+    launch(
+        _fill, (-(-n // _FILL_BLOCK),), at.f.device,
+        int(what), at.code, at.delta, at.f, at.y, at.centre, 1.0 / mu, lam, out, n, at.centre.stride(0), _FILL_BLOCK,
+        warps=_FILL_WARPS,
+    )  # fmt: skip
     return out
-
-
-def _numbers(device: torch.device, *numbers: float) -> Tensor:
-    """Return numbers on the device, in float64: as arguments of kernels they would be float32."""
-    return torch.tensor(numbers, dtype=torch.float64).to(device)

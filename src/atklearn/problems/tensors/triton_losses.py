@@ -1,0 +1,65 @@
+# mypy: disable-error-code="no-untyped-def, attr-defined"
+"""The built-in losses and the densities of samples inside kernels, in float64."""
+
+from __future__ import annotations
+
+from atklearn.problems.tensors.triton_language import constant, jit, libdevice, tl
+
+__all__ = ["ABSOLUTE_ERROR", "density_of", "expand", "losses_of"]
+
+# In the order of ``tensor_losses``.
+LOG_LOSS, HINGE, SQUARED_HINGE, SQUARED_ERROR, ABSOLUTE_ERROR, HUBER = (constant(code) for code in range(6))
+
+
+@jit
+def expand(code: tl.constexpr, delta, f, y):
+    """Return the smooth part of the losses, its slope and its curvature."""
+    if code == LOG_LOSS:
+        margin = y * f
+        decay = tl.exp(-tl.abs(margin))
+        s = libdevice.log1p(decay) - tl.minimum(margin, 0.0)
+        wrong = tl.where(margin >= 0.0, decay, 1.0) / (1.0 + decay)
+        slope = -y * wrong
+        bend = wrong * (1.0 - wrong)
+    elif code == HINGE:
+        s = 1.0 - y * f
+        slope = -y
+        bend = s * 0.0
+    elif code == SQUARED_HINGE:
+        violation = tl.maximum(1.0 - y * f, 0.0)
+        s = violation * violation
+        slope = -2.0 * y * violation
+        bend = tl.where(violation > 0.0, 2.0, 0.0).to(tl.float64)
+    elif code == SQUARED_ERROR:
+        error = f - y
+        s = error * error
+        slope = 2.0 * error
+        bend = error * 0.0 + 2.0
+    elif code == ABSOLUTE_ERROR:
+        s = y - f
+        slope = s * 0.0 - 1.0
+        bend = s * 0.0
+    else:
+        error = f - y
+        slope = tl.minimum(tl.maximum(error, -delta), delta)
+        s = slope * (error - 0.5 * slope)
+        bend = tl.where(tl.abs(error) <= delta, 1.0, 0.0).to(tl.float64)
+    return s, slope, bend
+
+
+@jit
+def losses_of(code: tl.constexpr, s):
+    """Return the losses, but for the positive part of those that have one."""
+    return tl.abs(s) if code == ABSOLUTE_ERROR else s
+
+
+@jit
+def density_of(code: tl.constexpr, s, centre, inverse_mu, lam):
+    """Return the densities at a smoothing and a threshold."""
+    if code == ABSOLUTE_ERROR:
+        sign = tl.where(centre + s * inverse_mu < 0.0, -1.0, 1.0).to(tl.float64)
+        r = sign * tl.minimum(tl.maximum(sign * centre + (sign * s - lam) * inverse_mu, 0.0), 1.0)
+    else:
+        # (s - lam) / mu, not s / mu - lam / mu: for small mu the latter cancels
+        r = tl.minimum(tl.maximum(centre + (s - lam) * inverse_mu, 0.0), 1.0)
+    return r
