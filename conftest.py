@@ -7,7 +7,14 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 FOUND = find_spec("torch")  # the folder of its tests is found by that name, too, but has no origin
-NEEDS_TORCH = ["tests/torch", "tests/torch_workers.py", "src/atklearn/torch"]
+NEEDS_TORCH = [
+    "tests/torch",
+    "tests/torch_workers.py",
+    "src/atklearn/torch",
+    "src/atklearn/problems/tensors",
+    "src/atklearn/selection/few_tensor_rows.py",
+    *(str(path.relative_to(HERE)) for path in sorted((HERE / "tests/estimators").glob("test_tensors*.py"))),
+]
 WITHOUT_TORCH = NEEDS_TORCH if FOUND is None or FOUND.origin is None else []
 
 collect_ignore = WITHOUT_TORCH
@@ -16,7 +23,8 @@ collect_ignore = WITHOUT_TORCH
 def pytest_terminal_summary(terminalreporter):
     """Name what was not collected."""
     if WITHOUT_TORCH:
-        files = [path for folder in WITHOUT_TORCH for path in sorted((HERE / folder).rglob("*.py"))]
+        named = [HERE / name for name in WITHOUT_TORCH]
+        files = [path for each in named for path in ([each] if each.is_file() else sorted(each.rglob("*.py")))]
         terminalreporter.section("not run, for want of PyTorch: pip install 'atklearn[torch]'")
         for path in files:
             terminalreporter.line(str(path.relative_to(HERE)))

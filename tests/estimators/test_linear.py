@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse as sp
 import sklearn
 from numpy.testing import assert_allclose
+from scikit_learn_checks import parametrized_with_checks
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.exceptions import NotFittedError
@@ -18,16 +19,14 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC, NuSVR
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from atklearn import ATkClassifier, ATkRegressor, Huber, IndividualLoss
 from atklearn.datasets import make_toy
 
 
-@parametrize_with_checks([ATkClassifier(), ATkRegressor()])
+@parametrized_with_checks([ATkClassifier(), ATkRegressor()])
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::sklearn.exceptions.ConvergenceWarning")
-def test_scikit_learn_checks(estimator, check, monkeypatch):
-    monkeypatch.setenv("SCIPY_ARRAY_API", "1")
+def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 

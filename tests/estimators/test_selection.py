@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scikit_learn_checks import parametrized_with_checks
 from sklearn.base import clone
 from sklearn.datasets import load_diabetes, load_iris, make_classification
 from sklearn.exceptions import NotFittedError
@@ -17,7 +18,6 @@ from sklearn.model_selection import (
     StratifiedKFold,
 )
 from sklearn.preprocessing import scale
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from atklearn import ATkClassifier, ATkClassifierCV, ATkRegressor, ATkRegressorCV
 from atklearn.datasets import make_toy
@@ -34,10 +34,9 @@ def noisy():
     return scale(X), np.array(["no", "yes"])[y]
 
 
-@parametrize_with_checks([ATkClassifierCV(ks=2, Cs=2, cv=2), ATkRegressorCV(ks=2, Cs=2, cv=2)])
+@parametrized_with_checks([ATkClassifierCV(ks=2, Cs=2, cv=2), ATkRegressorCV(ks=2, Cs=2, cv=2)])
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::sklearn.exceptions.ConvergenceWarning")
-def test_scikit_learn_checks(estimator, check, monkeypatch):
-    monkeypatch.setenv("SCIPY_ARRAY_API", "1")
+def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import _clone_parametrized, _fit_context
+from sklearn.utils import Tags
 
 from atklearn.chunked.checkpoint import Checkpoint, subject_of
 from atklearn.chunked.chunked_posing import ChunkedData, pose
@@ -62,6 +63,11 @@ class OnChunks(ABC):
             vars(self).update(shared)
         vars(copy).update(shared)
         return copy
+
+    def __sklearn_tags__(self) -> Tags:
+        tags: Tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.array_api_support = False  # chunks are arrays
+        return tags
 
     @abstractmethod
     def _open(self, X: Any, y: Any, sample_weight: Any) -> ChunkedData:

@@ -33,6 +33,11 @@ class Judge:
     template: Any
     scorer: Callable[..., float]
 
+    @property
+    def takes_tensors(self) -> bool:
+        """Whether X may lie on a device; a scorer that is not ours gets arrays."""
+        return isinstance(self.scorer, MeasureScorer)
+
     def __call__(self, models: Coefficients, X: Any, y: Any, sample_weight: Array | None) -> float:
         """Return the score; sample weights are passed on if the scorer takes them."""
         classes = self.template.classes_ if is_classifier(self.template) else None

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-import numpy.typing as npt
-from sklearn.base import RegressorMixin
 from sklearn.utils._param_validation import StrOptions
 
+from atklearn.estimators.following import ScoredRegressorMixin
 from atklearn.estimators.linear_base import LinearATk
-from atklearn.estimators.prediction import LinearClassifierMixin, linear_scores
+from atklearn.estimators.prediction import LinearClassifierMixin, linear_decisions
 from atklearn.losses.individual import IndividualLoss
 from atklearn.problems.posing import Posed
 from atklearn.problems.solution import Solution
@@ -157,7 +156,7 @@ class ATkClassifier(LinearClassifierMixin, LinearATk):
         warn_of_collapse(self.k, posed.k, limits, posed.targets.total, len(solutions), "linear model")
 
 
-class ATkRegressor(RegressorMixin, LinearATk):
+class ATkRegressor(ScoredRegressorMixin, LinearATk):
     r"""Linear regressor that minimises the average of the k largest losses.
 
     .. math:: \min_{w, b} \; \mathrm{AT}_k\big(\ell(x_i \cdot w + b, y_i)\big) + \frac{\lVert w \rVert^2}{2 C}
@@ -269,6 +268,6 @@ class ATkRegressor(RegressorMixin, LinearATk):
         super()._publish(posed, solutions)
         self.coef_, self.intercept_ = self.coef_[0], self.intercept_[0]
 
-    def predict(self, X: Any) -> npt.NDArray[Any]:
+    def predict(self, X: Any) -> Any:
         """Return the predictions ``x . w + b``, shape (n_samples,)."""
-        return linear_scores(self, X)
+        return linear_decisions(self, X, "predict").values()

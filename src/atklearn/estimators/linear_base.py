@@ -8,20 +8,23 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, _fit_context, clone
+from sklearn.base import _fit_context, clone
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from atklearn.estimators.callbacks import CallbackSupportMixin, FitProgress
 from atklearn.estimators.fitting import keeping_fitted_state, posing_of, warn_unless_converged
+from atklearn.estimators.following import FollowsX
 from atklearn.estimators.judging import make_judge
 from atklearn.losses.individual import IndividualLoss, SquaredError, Task, resolve_individual_loss
-from atklearn.problems.arrays import check_mass, check_training
+from atklearn.problems.arrays import check_mass
+from atklearn.problems.entering import enter_training
+from atklearn.problems.namespaces import home_of, is_tensor
 from atklearn.problems.posing import Posed, Posing, published
 from atklearn.problems.solution import Solution
-from atklearn.selection.choosing import auto_k
+from atklearn.selection.choosing import AUTO_ROWS, auto_k
 from atklearn.solvers.exact.solve import solve_linear
-from atklearn.solvers.stochastic.sgd import SGD, solve_sgd
+from atklearn.solvers.stochastic.sgd import SGD, refuse_stochastic, solve_sgd
 
 __all__ = ["LinearATk"]
 
@@ -31,7 +34,7 @@ _ONE_PROBLEM = (1.0,)
 _MANY = (1.0, 10.0)
 
 
-class LinearATk(CallbackSupportMixin, BaseEstimator):
+class LinearATk(CallbackSupportMixin, FollowsX):
     """Base of the linear estimators."""
 
     _task: ClassVar[Task]
@@ -54,6 +57,7 @@ class LinearATk(CallbackSupportMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.array_api_support = self.solver == "exact"
         return tags
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -62,7 +66,8 @@ class LinearATk(CallbackSupportMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, tensor} of shape (n_samples, n_features)
+            A tensor of PyTorch is computed where it lies, and what is fitted follows it: see :meth:`to_numpy`.
         y : array-like of shape (n_samples,)
         sample_weight : array-like of shape (n_samples,), default=None
             Weight 2 is the same as the sample twice; weight 0 is the same as without it.
@@ -72,12 +77,15 @@ class LinearATk(CallbackSupportMixin, BaseEstimator):
         self : estimator
         """
         with keeping_fitted_state(self):
-            X, y = check_training(self, X, y, y_numeric=self._task == "regression")
+            home = home_of(X)
+            refuse_stochastic(self.solver, home)
+            X, y = enter_training(self, X, y, y_numeric=self._task == "regression")
             progress = FitProgress(self, X, y, sample_weight)
             posing = posing_of(self, self._task)
             k, which = self._auto_k(posing, X, y, sample_weight) if self._chooses_k() else self._given_k()
             posed, solutions = self._solve(posing.on(X, y, sample_weight, k=k), which, progress)
             self._publish(posed, solutions)
+            self._follow(home)
             warn_unless_converged(solutions, posed.targets.names, self.tol, self.C_)
             progress.finish()
         return self
@@ -111,6 +119,10 @@ class LinearATk(CallbackSupportMixin, BaseEstimator):
 
     def _auto_k(self, posing: Posing, X: Any, y: Any, sample_weight: Any) -> tuple[float, int]:
         """Return the share k/n that cross-validation chooses, and which C."""
+        if is_tensor(X):
+            from atklearn.selection.few_tensor_rows import few_tensor_rows
+
+            X, y, sample_weight = few_tensor_rows(X, y, sample_weight, AUTO_ROWS, has_labels=posing.is_classification)
         classes, scoring, n_problems = None, self.scoring, 1
         if posing.is_classification:
             classes = np.unique(y if sample_weight is None else y[check_mass(sample_weight, y.size) > 0.0])

@@ -2,52 +2,98 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import ClassifierMixin
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from atklearn.estimators.following import FollowsX, ScoredClassifierMixin
 from atklearn.losses.individual import LogLoss
 from atklearn.losses.labels import chosen_labels, class_probabilities
 from atklearn.problems.arrays import check_features
+from atklearn.problems.entering import enter_features
+from atklearn.problems.namespaces import same_home
 
-__all__ = ["LinearClassifierMixin", "linear_scores"]
+__all__ = ["LinearClassifierMixin", "linear_decisions"]
 
 
-class LinearClassifierMixin(ClassifierMixin):
+class Decisions(Protocol):
+    """Decision values of samples, and what follows from them."""
+
+    def values(self) -> Any:
+        """Return the scores, without a second axis for two classes."""
+
+    def labels(self, classes: Any) -> Any:
+        """Return the chosen labels."""
+
+    def probabilities(self) -> Any:
+        """Return the logistic function of the scores, scaled to sum to one over the classes."""
+
+    def log_probabilities(self) -> Any:
+        """Return the logarithm of the probabilities."""
+
+
+@dataclass(frozen=True)
+class ArrayDecisions:
+    """Decision values of arrays, shape (n_samples,) or (n_samples, n_problems)."""
+
+    scores: npt.NDArray[Any]
+
+    def values(self) -> npt.NDArray[Any]:
+        """Return the scores, without a second axis for two classes."""
+        return self.scores[:, 0] if self.scores.ndim == 2 and self.scores.shape[1] == 1 else self.scores
+
+    def labels(self, classes: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return the chosen labels."""
+        return chosen_labels(self.scores.T, classes)
+
+    def probabilities(self) -> npt.NDArray[Any]:
+        """Return the logistic function of the scores, scaled to sum to one over the classes."""
+        return class_probabilities(self.scores.T).T
+
+    def log_probabilities(self) -> npt.NDArray[Any]:
+        """Return the logarithm of the probabilities."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self.probabilities()))
+
+
+class LinearClassifierMixin(ScoredClassifierMixin):
     """Predictions of linear classifiers, one-vs-rest with more than two classes."""
 
-    def decision_function(self, X: Any) -> npt.NDArray[Any]:
+    def decision_function(self, X: Any) -> Any:
         """Return the scores ``x . w + b``, shape (n_samples,) for two classes, else (n_samples, n_classes)."""
-        scores = linear_scores(self, X)
-        return scores[:, 0] if scores.shape[1] == 1 else scores
+        return linear_decisions(self, X, "decision_function").values()
 
-    def predict(self, X: Any) -> npt.NDArray[Any]:
+    def predict(self, X: Any) -> Any:
         """Return the predicted class labels, shape (n_samples,)."""
-        return chosen_labels(linear_scores(self, X).T, self.classes_)
+        return linear_decisions(self, X, "predict").labels(self.classes_)
 
     @available_if(lambda self: self.loss == "log_loss" or isinstance(self.loss, LogLoss))
-    def predict_proba(self, X: Any) -> npt.NDArray[Any]:
+    def predict_proba(self, X: Any) -> Any:
         """Return the logistic function of the scores, shape (n_samples, n_classes); mind the note on calibration."""
-        return class_probabilities(linear_scores(self, X).T).T
+        return linear_decisions(self, X, "predict_proba").probabilities()
 
     @available_if(lambda self: self.loss == "log_loss" or isinstance(self.loss, LogLoss))
-    def predict_log_proba(self, X: Any) -> npt.NDArray[Any]:
+    def predict_log_proba(self, X: Any) -> Any:
         """Return the logarithm of :meth:`predict_proba`."""
-        with np.errstate(divide="ignore"):
-            logarithms: npt.NDArray[Any] = np.log(self.predict_proba(X))
-        return logarithms
+        return linear_decisions(self, X, "predict_log_proba").log_probabilities()
 
 
-def linear_scores(estimator: Any, X: Any) -> npt.NDArray[Any]:
-    """Return ``X w + b`` of a fitted estimator."""
+def linear_decisions(estimator: Any, X: Any, method: str) -> Decisions:
+    """Return ``X w + b`` of a fitted estimator, which has been asked for it by a method."""
     check_is_fitted(estimator)
+    coef, intercept = estimator.coef_, estimator.intercept_
+    follows = isinstance(estimator, FollowsX)
+    home = same_home(coef, X, f"{type(estimator).__name__}.{method}()") if follows else None
+    if home is not None:
+        from atklearn.problems.tensors.tensor_decisions import TensorDecisions, tensor_scores
+
+        return TensorDecisions(home, tensor_scores(home, enter_features(estimator, X), coef, intercept))
     X = check_features(estimator, X)
     # In the precision of X: NumPy would copy all of a float32 X to multiply it by float64 coefficients.
-    coef, intercept = (np.asarray(part, dtype=X.dtype) for part in (estimator.coef_, estimator.intercept_))
-    scores: npt.NDArray[Any] = safe_sparse_dot(X, coef.T) + intercept
-    return scores
+    coef, intercept = (np.asarray(part, dtype=X.dtype) for part in (coef, intercept))
+    return ArrayDecisions(safe_sparse_dot(X, coef.T) + intercept)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-import numpy.typing as npt
-from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.metaestimators import available_if
 
+from atklearn.estimators.following import ScoredClassifierMixin, ScoredRegressorMixin
 from atklearn.estimators.linear import ATkClassifier, ATkRegressor
 from atklearn.estimators.search_base import LinearATkCV
 from atklearn.losses.individual import IndividualLoss
@@ -17,7 +16,7 @@ from atklearn.losses.individual import IndividualLoss
 __all__ = ["ATkClassifierCV", "ATkRegressorCV"]
 
 
-class ATkClassifierCV(ClassifierMixin, LinearATkCV):
+class ATkClassifierCV(ScoredClassifierMixin, LinearATkCV):
     """Linear classifier with the average top-k loss that chooses k and C by cross-validation.
 
     It scores a grid of k and C on every fold, each fit started from its neighbours, and prefers the average loss
@@ -53,7 +52,7 @@ class ATkClassifierCV(ClassifierMixin, LinearATkCV):
     max_iter : int, default=1000
         Newton steps per fit.
     n_jobs : int or None, default=None
-        Folds fitted at once, through joblib and its backends.
+        Folds fitted at once, through joblib and its backends; those of tensors are fitted one after another.
     random_state : int, RandomState instance or None, default=0
         Shuffles the default folds.
     verbose : int, default=0
@@ -134,26 +133,26 @@ class ATkClassifierCV(ClassifierMixin, LinearATkCV):
         self.random_state = random_state
         self.verbose = verbose
 
-    def predict(self, X: Any) -> npt.NDArray[Any]:
+    def predict(self, X: Any) -> Any:
         """Return the predicted class labels, shape (n_samples,)."""
         return self._delegate("predict", X)
 
-    def decision_function(self, X: Any) -> npt.NDArray[Any]:
+    def decision_function(self, X: Any) -> Any:
         """Return the scores ``x . w + b``, shape (n_samples,) for two classes, else (n_samples, n_classes)."""
         return self._delegate("decision_function", X)
 
     @available_if(lambda self: hasattr(ATkClassifier(self.loss), "predict_proba"))
-    def predict_proba(self, X: Any) -> npt.NDArray[Any]:
+    def predict_proba(self, X: Any) -> Any:
         """Return the logistic function of the scores, shape (n_samples, n_classes); no calibrated probabilities."""
         return self._delegate("predict_proba", X)
 
     @available_if(lambda self: hasattr(ATkClassifier(self.loss), "predict_log_proba"))
-    def predict_log_proba(self, X: Any) -> npt.NDArray[Any]:
+    def predict_log_proba(self, X: Any) -> Any:
         """Return the logarithm of :meth:`predict_proba`."""
         return self._delegate("predict_log_proba", X)
 
 
-class ATkRegressorCV(RegressorMixin, LinearATkCV):
+class ATkRegressorCV(ScoredRegressorMixin, LinearATkCV):
     """Linear regressor with the average top-k loss that chooses k and C by cross-validation.
 
     It scores a grid of k and C on every fold, each fit started from its neighbours, and prefers the average loss
@@ -186,7 +185,7 @@ class ATkRegressorCV(RegressorMixin, LinearATkCV):
     max_iter : int, default=1000
         Newton steps per fit.
     n_jobs : int or None, default=None
-        Folds fitted at once, through joblib and its backends.
+        Folds fitted at once, through joblib and its backends; those of tensors are fitted one after another.
     random_state : int, RandomState instance or None, default=0
         Shuffles the default folds.
     verbose : int, default=0
@@ -257,6 +256,6 @@ class ATkRegressorCV(RegressorMixin, LinearATkCV):
         self.random_state = random_state
         self.verbose = verbose
 
-    def predict(self, X: Any) -> npt.NDArray[Any]:
+    def predict(self, X: Any) -> Any:
         """Return the predictions ``x . w + b``, shape (n_samples,)."""
         return self._delegate("predict", X)

@@ -8,8 +8,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import numpy.typing as npt
-from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.base import ClassifierMixin, _fit_context
 from sklearn.model_selection import check_cv
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -17,13 +16,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from atklearn.estimators.callbacks import CallbackSupportMixin, FitProgress
 from atklearn.estimators.fitting import posing_of
+from atklearn.estimators.following import FollowsX
 from atklearn.estimators.jobs import map_jobs
 from atklearn.estimators.judging import Judge, make_judge
 from atklearn.estimators.linear_base import LinearATk
 from atklearn.losses.aggregate import resolve_k
 from atklearn.losses.individual import Array, IndividualLoss
 from atklearn.losses.messages import shown
-from atklearn.problems.arrays import check_features, check_mass, check_training
+from atklearn.problems.arrays import check_features
+from atklearn.problems.entering import enter_mass, enter_training
+from atklearn.problems.namespaces import home_of, is_tensor, on_host, same_home
 from atklearn.problems.posing import Posed
 from atklearn.selection.choosing import choose_best, choose_within_error, default_Cs, default_folds, default_ks
 from atklearn.selection.folds import FilledFold, Fold, Split, cv_results
@@ -32,7 +34,7 @@ from atklearn.solvers.exact.collapse import collapse_share
 __all__ = ["LinearATkCV"]
 
 
-class LinearATkCV(CallbackSupportMixin, BaseEstimator):
+class LinearATkCV(CallbackSupportMixin, FollowsX):
     """Base of the two estimators: grids, folds, scores, choice, final fit."""
 
     _plain: ClassVar[type[LinearATk]]
@@ -65,7 +67,8 @@ class LinearATkCV(CallbackSupportMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, tensor} of shape (n_samples, n_features)
+            A tensor of PyTorch is computed where it lies, fold after fold, and what is fitted follows it.
         y : array-like of shape (n_samples,)
         sample_weight : array-like of shape (n_samples,), default=None
         groups : array-like of shape (n_samples,), default=None
@@ -77,20 +80,23 @@ class LinearATkCV(CallbackSupportMixin, BaseEstimator):
         """
         self._forget()
         classification = isinstance(self, ClassifierMixin)
-        X, y = check_training(self, X, y, y_numeric=not classification, ensure_min_samples=2)
+        home = home_of(X)
+        X, y = enter_training(self, X, y, y_numeric=not classification, ensure_min_samples=2)
         progress = FitProgress(self, X, y, sample_weight)
         if sample_weight is not None:
-            sample_weight = check_mass(sample_weight, y.size)
+            sample_weight = enter_mass(sample_weight, X)
         posing = posing_of(self, "classification" if classification else "regression")
-        self._make_grids(posing.on(X, y, sample_weight))
+        posed = posing.on(X, y, sample_weight)
+        self._make_grids(posed)
         if classification:
-            self.classes_ = np.unique(y)
-        self.n_samples_ = int(y.size)
-        splits = self._splits(X, y, groups)
+            self.classes_ = posed.targets.classes
+        self.n_samples_ = len(y)
+        splits = self._splits(X, on_host(y), on_host(groups))
         folds = [Fold(posing, None, None, None, split, self.ks_, self.Cs_, max_iter=self.max_iter) for split in splits]
         test_to_train = float(np.mean([test.size / train.size for train, test in splits]))
         self._search(folds, test_to_train, progress, shared=(X, y, sample_weight))
         self._refit(X, y, sample_weight)
+        self._follow(home)
         progress.finish()
         return self
 
@@ -152,7 +158,9 @@ class LinearATkCV(CallbackSupportMixin, BaseEstimator):
         """Fill in the scores fold by fold, in this process cell by cell."""
         judge = make_judge(self._template(k=1.0), self.scoring, self.n_features_in_, getattr(self, "classes_", None))
         work = list(zip(folds, scores, strict=True))
-        for fold, filled in enumerate(map_jobs(partial(_fill_fold, judge), work, self.n_jobs, shared=shared)):
+        # every operation on tensors takes the whole device, and those of a GPU cannot be sent to another process
+        n_jobs = 1 if shared and is_tensor(shared[0]) else self.n_jobs
+        for fold, filled in enumerate(map_jobs(partial(_fill_fold, judge), work, n_jobs, shared=shared)):
             scores[fold] = filled
             if self.verbose:
                 print(f"fold {fold + 1} of {len(folds)}: {filled.size} fits, best score {filled.max():.4g}", flush=True)
@@ -177,11 +185,12 @@ class LinearATkCV(CallbackSupportMixin, BaseEstimator):
         self.best_params_ = {"k": self.k_share_, "C": self.C_}
         self.best_score_ = float(complete[:, i, j].mean())
 
-    def _delegate(self, method: str, X: Any) -> npt.NDArray[Any]:
+    def _delegate(self, method: str, X: Any) -> Any:
         """Call the final fit on checked features."""
         check_is_fitted(self, "best_estimator_")
-        out: npt.NDArray[Any] = getattr(self.best_estimator_, method)(check_features(self, X))
-        return out
+        if same_home(self.coef_, X, f"{type(self).__name__}.{method}()") is None:
+            X = check_features(self, X)
+        return getattr(self.best_estimator_, method)(X)
 
 
 def _fill_fold(judge: Judge, work: tuple[FilledFold, Array], *shared: Any) -> Array:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Literal
 
-import numpy.typing as npt
 from sklearn.base import RegressorMixin, _fit_context
 
 from atklearn.estimators.fitting import keeping_fitted_state
-from atklearn.estimators.prediction import linear_scores
+from atklearn.estimators.prediction import linear_decisions
 from atklearn.estimators.streams import Stream, StreamingATk
 from atklearn.losses.individual import IndividualLoss
 from atklearn.problems.posing import Targets, regression_targets
@@ -196,9 +195,9 @@ class SGDATkRegressor(RegressorMixin, StreamingATk):
             self._fit_blocks(blocks, self._rows_of)
         return self
 
-    def predict(self, X: Any) -> npt.NDArray[Any]:
+    def predict(self, X: Any) -> Any:
         """Return the predictions ``x . w + b``, shape (n_samples,)."""
-        return linear_scores(self, X)
+        return linear_decisions(self, X, "predict").values()
 
     def _rows_of(self, X: Any, y: Any, sample_weight: Any = None, *, first: bool) -> tuple[Any, Targets]:
         """Return the rows of a block and what their targets and weights say."""

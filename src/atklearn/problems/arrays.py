@@ -14,8 +14,9 @@ from atklearn.losses.compiling import HAS_NUMBA, njit
 from atklearn.losses.individual import Array
 from atklearn.problems import threads
 from atklearn.problems.access import FAST_SUMS
+from atklearn.problems.namespaces import on_host
 
-__all__ = ["check_features", "check_mass", "check_training", "split_in_two"]
+__all__ = ["check_features", "check_mass", "check_training", "refuse_weights", "split_in_two"]
 
 _FLOATS = (np.float64, np.float32)
 # Entries from which on several threads look for NaN and infinity.
@@ -37,7 +38,9 @@ def check_training(estimator: Any, X: Any, y: Any, **checks: Any) -> tuple[Any, 
     quick = isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype in _FLOATS and X.flags.c_contiguous
     if HAS_NUMBA and quick and X.size >= _LARGE and _is_finite(X):
         options["ensure_all_finite"] = False  # as looked at on several threads; else it is said where the trouble is
-    X, y = check_X_y(X, y, **options) if estimator is None else validate_data(estimator, X, y, **options)
+    X, y = (
+        check_X_y(X, on_host(y), **options) if estimator is None else validate_data(estimator, X, on_host(y), **options)
+    )
     return _with_small_indices(X), y
 
 
@@ -92,21 +95,27 @@ def check_mass(sample_weight: Any, n_samples: int) -> Array:
     """Return the sample weights as a vector of numbers >= 0, or say what is wrong with them."""
     if sample_weight is None:
         return threads.fill(np.empty(n_samples), np.positive, 1.0)
-    mass = np.asarray(sample_weight, dtype=np.float64)
+    mass = np.asarray(on_host(sample_weight), dtype=np.float64)
     if mass.ndim == 0:
         mass = np.full(n_samples, float(mass))
+    ends = (mass.min(), mass.max()) if mass.size else (0.0, 0.0)
+    refuse_weights(n_samples, mass.shape, *ends)
+    return mass
+
+
+def refuse_weights(n_samples: int, shape: tuple[int, ...], least: float, most: float) -> None:
+    """Say what is wrong with sample weights, if it is so, by their shape and their ends, which are NaN if one is."""
     problem = None
-    if mass.shape != (n_samples,):
-        problem = f"an array of shape {mass.shape}; pass one weight per sample"
-    elif not np.isfinite(mass).all():
+    if shape != (n_samples,):
+        problem = f"an array of shape {shape}; pass one weight per sample"
+    elif not (np.isfinite(least) and np.isfinite(most)):
         problem = "NaN or infinity; replace or drop these samples"
-    elif mass.min() < 0.0:
-        problem = f"a weight of {mass.min():g}; use 0 to leave a sample out"
-    elif mass.max() == 0.0:
+    elif least < 0.0:
+        problem = f"a weight of {least:g}; use 0 to leave a sample out"
+    elif most == 0.0:
         problem = "all-zero weights; at least one sample needs a positive weight"
     if problem is not None:
         raise ValueError(f"sample_weight is expected to be {n_samples} finite numbers >= 0, got {problem}.")
-    return mass
 
 
 def _with_small_indices(X: Any) -> Any:

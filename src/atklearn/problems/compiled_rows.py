@@ -154,7 +154,7 @@ class CompiledRows:
 
     def holds(self, density: Array) -> bool:
         """Say whether densities are of as many rows."""
-        return np.shape(density) == (self.n_rows,)
+        return isinstance(density, np.ndarray) and density.shape == (self.n_rows,)
 
     def blend(self, terms: Sequence[tuple[float, Array]], k: float) -> Array:
         """Return a linear combination of densities, made feasible."""

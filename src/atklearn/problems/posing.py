@@ -12,17 +12,19 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
 from atklearn.losses.aggregate import resolve_k
+from atklearn.losses.compiling import HAS_NUMBA
 from atklearn.losses.individual import Array, IndividualLoss
 from atklearn.losses.labels import one_versus_rest
-from atklearn.losses.messages import shown
 from atklearn.problems import threads
 from atklearn.problems.arrays import check_mass, split_in_two
+from atklearn.problems.class_weights import class_factors, problem_names
 from atklearn.problems.compiled_rows import CompiledRows
+from atklearn.problems.namespaces import as_tensor_if_dense, is_tensor, on_host
 from atklearn.problems.objective import InterceptKind, Problem
+from atklearn.problems.rows import Rows
 from atklearn.problems.solution import Certificate, Solution
 
 __all__ = [
@@ -31,10 +33,8 @@ __all__ = [
     "Posing",
     "SeenTargets",
     "Targets",
-    "class_factors",
     "class_targets",
     "intercept_kind",
-    "problem_names",
     "published",
     "regression_targets",
 ]
@@ -91,13 +91,6 @@ class Targets:
         return out
 
 
-def problem_names(classes: npt.NDArray[Any] | None) -> list[str]:
-    """Return what each problem is about: the fit, the larger of two classes, or each class against the rest."""
-    if classes is None:
-        return ["fit"]
-    return [f"class {label}" for label in (classes[-1:] if classes.size == 2 else classes)]
-
-
 def regression_targets(y: Any, sample_weight: Any = None) -> Targets:
     """Return the targets of a regression."""
     values = np.asarray(y, dtype=np.float64)
@@ -135,44 +128,6 @@ def class_targets(y: Any, sample_weight: Any = None, class_weight: Any = None, o
     return Targets(one_versus_rest(codes, np.arange(classes.size)), mass, classes)
 
 
-def class_factors(classes: npt.NDArray[Any], present: Array, class_weight: Any, owner: str) -> Array | None:
-    """Return what class weights multiply the mass of each class with, None for nothing; two classes must have mass.
-
-    Parameters
-    ----------
-    classes : ndarray of shape (n_classes,)
-    present : ndarray of shape (n_classes,)
-        The mass that the samples of each class have.
-    class_weight : dict, "balanced" or None
-    owner : str
-        Who asks, for messages.
-
-    Examples
-    --------
-    >>> class_factors(np.array(["a", "b"]), np.array([1.0, 3.0]), "balanced", "A classifier")
-    array([2.        , 0.66666667])
-    """
-    if np.count_nonzero(present) < 2:
-        raise ValueError(
-            f"{owner} expects samples of at least 2 classes with positive weight, got {classes.size} class(es) in y, "
-            f"{np.count_nonzero(present)} of them with weight; check y and sample_weight."
-        )
-    if class_weight is None:
-        return None
-    factors: Array
-    if isinstance(class_weight, str):  # balanced
-        mean = present.sum() / np.count_nonzero(present)
-        factors = np.divide(mean, present, where=present > 0, out=np.zeros_like(present))
-    else:
-        factors = np.asarray(compute_class_weight(class_weight, classes=classes, y=classes))
-    if factors.min() < 0.0 or np.count_nonzero(factors * present) < 2:
-        raise ValueError(
-            f"class_weight is expected to give weights >= 0 and a positive one to at least 2 classes, "
-            f"got {shown(class_weight)}."
-        )
-    return factors
-
-
 def _classes_and_codes(y: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     """Return the sorted labels, checked to be some, and which of them every sample has; of two numbers unsorted."""
     if isinstance(y, np.ndarray) and y.ndim == 1 and y.dtype.kind in "fiu" and y.size > _MANY:
@@ -199,7 +154,10 @@ class Coefficients(NamedTuple):
     intercepts: Array
 
     def decision(self, X: Any) -> Array:
-        """Return ``X w + b``, shape (n_problems, n_samples)."""
+        """Return ``X w + b``, shape (n_problems, n_samples), on the host; of a tensor computed where it lies."""
+        if is_tensor(X):
+            weights, intercepts = (X.new_tensor(part) for part in self)
+            return np.asarray(on_host((X @ weights.T + intercepts).T), dtype=np.float64)
         return np.asarray((X @ self.weights.T).T) + self.intercepts[:, None]
 
 
@@ -228,7 +186,22 @@ class Posing:
         return self.loss.task == "classification"
 
     def on(self, X: Any, y: Any, sample_weight: Any = None, *, k: float = 1.0, C: float = 1.0) -> Posed:
-        """State the problems on checked arrays, leaving out samples without mass; k is a count or a share."""
+        """State the problems on checked data, leaving out samples without mass; k is a count or a share."""
+        X = X if HAS_NUMBA else as_tensor_if_dense(X)
+        targets, rows = (self._tensors if is_tensor(X) else self._arrays)(X, y, sample_weight)
+        amount = resolve_k(k, targets.total)
+        return Posed(targets, [Problem(each, amount, float(C), self.intercept) for each in rows])
+
+    def _tensors(self, X: Any, y: Any, sample_weight: Any) -> tuple[SeenTargets, Sequence[Rows]]:
+        """Return targets and rows that are tensors."""
+        from atklearn.problems.tensors.tensor_posing import tensor_targets
+
+        return tensor_targets(X, y, sample_weight, self.class_weight, self.owner, self.loss).rows(
+            X, self.loss, self.intercept != "none"
+        )
+
+    def _arrays(self, X: Any, y: Any, sample_weight: Any) -> tuple[SeenTargets, Sequence[Rows]]:
+        """Return targets and rows that are arrays."""
         if self.is_classification:
             targets = class_targets(y, sample_weight, self.class_weight, self.owner)
         else:
@@ -237,11 +210,8 @@ class Posing:
         if not targets.is_whole:
             kept = targets.kept
             X, values, mass = X[kept], np.ascontiguousarray(values[:, kept]), mass[kept]
-        has_ones = self.intercept != "none"
-        amount = resolve_k(k, targets.total)
-        first = CompiledRows(X, values[0], mass, self.loss, has_ones)
-        rows = [first, *(first.aiming_at(target) for target in values[1:])]
-        return Posed(targets, [Problem(each, amount, float(C), self.intercept) for each in rows])
+        first = CompiledRows(X, values[0], mass, self.loss, self.intercept != "none")
+        return targets, [first, *(first.aiming_at(target) for target in values[1:])]
 
 
 class SeenTargets(Protocol):

@@ -7,8 +7,9 @@ their values; and it is mass that is cut into folds, so that a sample on a cut l
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -17,12 +18,17 @@ import scipy.sparse as sp
 from atklearn.losses.individual import Array
 from atklearn.selection.folds import Split
 
-__all__ = ["Distribution", "row_marks"]
+__all__ = ["Distribution", "Marked", "few_marked", "merged", "row_factors", "row_marks"]
 
 Marks = npt.NDArray[np.uint64]
+# Distinct samples: marks, features, targets (those of classes as 0, 1, ...) and the mass of all that are equal.
+Marked: TypeAlias = tuple[Marks, Any, Array, Array]
 
 # Entries that are looked at at a time.
 _BLOCK = 1_000_000
+# How many more marks are asked for than are wanted, at first and again if they are too few.
+_MORE = 1.5
+_AGAIN = 8.0
 # A part of a sample that is smaller, relative to it, is rounding.
 _NO_PART = 1e-9
 
@@ -133,8 +139,7 @@ class Distribution:
 
 def row_marks(X: Any, target: Array, seed: int = 0) -> Marks:
     """Return a number for every sample, the same for equal ones and as good as random for others."""
-    rng = np.random.default_rng(0)
-    factors = rng.integers(1, 2**63, X.shape[1] + 1, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
+    factors = row_factors(X.shape[1])
     marks = _mixed_bits(target) * factors[-1]
     if sp.issparse(X):
         marks += sp.csr_array((_mixed_bits(X.data), X.indices, X.indptr), X.shape) @ factors[:-1]
@@ -143,6 +148,59 @@ def row_marks(X: Any, target: Array, seed: int = 0) -> Marks:
         for start in range(0, len(X), step):
             marks[start : start + step] += _mixed_bits(X[start : start + step]) @ factors[:-1]
     return _mixed(marks + np.uint64(seed))
+
+
+def row_factors(n_features: int) -> Marks:
+    """Return the odd numbers that the bits of each feature, and last of the target, are multiplied by in marks."""
+    rng = np.random.default_rng(0)
+    return np.asarray(rng.integers(1, 2**63, n_features + 1, dtype=np.uint64) * np.uint64(2) + np.uint64(1))
+
+
+def merged(marks: Marks, X: Any, y: Array, mass: Array) -> Marked:
+    """Return distinct samples in the order of their marks."""
+    distinct, first, which = np.unique(marks, return_index=True, return_inverse=True)
+    return distinct, X[first], y[first], np.asarray(np.bincount(which, weights=mass), np.float64)
+
+
+def few_marked(
+    ask: Callable[[Array], Marked],
+    codes_of: Callable[[Array], npt.NDArray[np.intp]],
+    sizes: npt.NDArray[Any],
+    masses: Array,
+    at_most: int,
+) -> tuple[Any, Array, Array]:
+    """Return features, targets and mass of about that many samples at most, as :meth:`Distribution.thinned` does.
+
+    Parameters
+    ----------
+    ask : callable
+        Takes limits of the marks of each class, as parts of the largest; returns the distinct samples below them.
+    codes_of : callable
+        Takes targets, returns the class of each.
+    sizes, masses : ndarray of shape (n_classes,)
+        How many samples of each class have mass, and how much.
+    at_most : int
+    """
+    n_rows = int(sizes.sum())
+    each = max(at_most // sizes.size, 1)
+    factor = _MORE
+    while True:
+        limits = np.minimum(factor * each / np.maximum(sizes, 1), 1.0)
+        if n_rows <= at_most:
+            limits = np.ones(sizes.size)
+        marks, X, y, mass = ask(limits)
+        codes = codes_of(y)
+        found = np.bincount(codes, minlength=sizes.size)
+        if ((found >= each) | (limits == 1.0)).all():
+            break
+        factor *= _AGAIN
+    if marks.size > at_most or (limits < 1.0).any():
+        order = np.argsort(marks)
+        kept = np.sort(np.concatenate([order[codes[order] == code][:each] for code in np.unique(codes)]))
+        X, y, mass, codes = X[kept], y[kept], mass[kept], codes[kept]
+        share = masses / np.maximum(np.bincount(codes, weights=mass, minlength=sizes.size), 1e-300)
+        mass = mass * share[codes] * (kept.size / n_rows)
+    return X, y, mass
 
 
 def _mixed_bits(values: npt.NDArray[Any]) -> Marks:

@@ -8,9 +8,9 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.utils import _safe_indexing
 
 from atklearn.losses.individual import Array
+from atklearn.problems.namespaces import on_host, take_rows
 from atklearn.problems.posing import Coefficients, Posing
 from atklearn.problems.threads import steady_blas
 from atklearn.selection.paths import ATkPath, grid_cells, solve_path
@@ -66,8 +66,8 @@ class Fold:
     def part(self, which: int) -> tuple[Any, Any, Array | None]:
         """Return X, y and sample weights of the rows to fit (0) or to judge on (1)."""
         rows = self.split[which]
-        weight = None if self.sample_weight is None else self.sample_weight[rows]
-        return _safe_indexing(self.X, rows), self.y[rows], weight
+        weight = None if self.sample_weight is None else take_rows(self.sample_weight, rows)
+        return take_rows(self.X, rows), take_rows(self.y, rows), weight
 
     def path(self) -> ATkPath:
         """Fit all cells."""
@@ -82,7 +82,8 @@ class Fold:
     @steady_blas()
     def fill(self, out: Array, judge: Judging) -> Array:
         """Write the score of every cell into ``out``, shape (n_ks, n_Cs), as soon as it is known; return it."""
-        unseen = self.part(1)
+        X, y, weight = self.part(1)
+        unseen = X if getattr(judge, "takes_tensors", True) else on_host(X), on_host(y), on_host(weight)
         for i, j, models in self.cells():
             out[i, j] = judge(models, *unseen)
         return out

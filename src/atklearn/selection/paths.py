@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from typing import Any, TypeAlias
@@ -16,13 +16,14 @@ from sklearn.exceptions import ConvergenceWarning
 from atklearn.losses.aggregate import resolve_k
 from atklearn.losses.individual import Array, IndividualLoss, resolve_individual_loss, task_of
 from atklearn.losses.messages import shown
-from atklearn.problems.arrays import check_training
+from atklearn.problems.entering import enter_training
+from atklearn.problems.namespaces import home_of, same_home
 from atklearn.problems.objective import Problem
 from atklearn.problems.posing import Posed, Posing, intercept_kind
 from atklearn.problems.solution import Solution
 from atklearn.problems.threads import steady_blas
 from atklearn.solvers.exact.grid import solve_grid
-from atklearn.solvers.stochastic.sgd import SGD, solve_sgd
+from atklearn.solvers.stochastic.sgd import SGD, refuse_stochastic, solve_sgd
 
 __all__ = ["ATkPath", "atk_path", "grid_cells", "solve_path"]
 
@@ -67,8 +68,17 @@ class ATkPath:
     n_iters: npt.NDArray[np.intp]
     stop_reasons: npt.NDArray[np.object_]
 
-    def decision(self, X: Any) -> Array:
+    def decision(self, X: Any) -> Any:
         """Return ``X w + b`` of every fit, shape (n_ks, n_Cs, n_problems, n_samples)."""
+        home = same_home(self.coefs, X, "ATkPath.decision()")
+        if home is not None:
+            from atklearn.problems.tensors.tensor_checks import as_floats
+            from atklearn.problems.tensors.tensor_decisions import tensor_scores
+
+            coefs, intercepts = home.enter(self.coefs), home.enter(self.intercepts)
+            models = coefs.reshape(-1, coefs.shape[-1]), intercepts.reshape(-1)
+            scores = tensor_scores(home, as_floats(home.enter(X)), *models).T
+            return home.leave(scores.reshape(*intercepts.shape, -1))
         flat = np.asarray(X @ self.coefs.reshape(-1, self.coefs.shape[-1]).T).T
         return flat.reshape(*self.intercepts.shape, -1) + self.intercepts[..., None]
 
@@ -92,7 +102,8 @@ def atk_path(
 
     Parameters
     ----------
-    X : {array-like, sparse matrix} of shape (n_samples, n_features)
+    X : {array-like, sparse matrix, tensor} of shape (n_samples, n_features)
+        A tensor of PyTorch is computed where it lies, and the arrays of the path follow it.
     y : array-like of shape (n_samples,)
     ks : sequence of int or float
         As in :class:`atklearn.ATkClassifier`: an int counts samples, a float is the fraction of them.
@@ -131,9 +142,12 @@ def atk_path(
             f"class_weight is for classification, got {shown(class_weight)} with loss {loss!r}; use sample_weight."
         )
     individual = resolve_individual_loss(loss, task)
-    X, y = check_training(None, X, y, y_numeric=task == "regression")
+    home = home_of(X)
+    refuse_stochastic(solver, home)
+    X, y = enter_training(None, X, y, y_numeric=task == "regression")
     posing = Posing(individual, intercept_kind(fit_intercept, penalize_intercept), class_weight, "atk_path")
-    return solve_path(posing.on(X, y, sample_weight), ks, Cs, tol, max_iter, solver)
+    path = solve_path(posing.on(X, y, sample_weight), ks, Cs, tol, max_iter, solver)
+    return path if home is None else replace(path, **{name: home.publish(value) for name, value in vars(path).items()})
 
 
 def grid_cells(

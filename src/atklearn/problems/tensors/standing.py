@@ -207,9 +207,9 @@ class Standing:
         )  # fmt: skip
 
     def parts(self) -> Iterator[tuple[slice, Standing]]:
-        """Yield the samples in blocks, and which they are."""
+        """Yield the samples in blocks, and which they are; none are one block."""
         n, size = len(self.f), _CPU_BLOCK if self.f.device.type == "cpu" else _GPU_BLOCK
-        for begin in range(0, n, size):
+        for begin in range(0, max(n, 1), size):
             rows = slice(begin, min(begin + size, n))
             yield rows, self.take(rows)
 

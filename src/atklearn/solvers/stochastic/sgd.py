@@ -26,6 +26,7 @@ from sklearn.utils import check_random_state
 
 from atklearn.losses.aggregate import average_top_k
 from atklearn.losses.compiled import compiled
+from atklearn.losses.compiling import HAS_NUMBA
 from atklearn.losses.individual import Array, IndividualLoss, SquaredError, SquaredHinge
 from atklearn.losses.messages import shown
 from atklearn.problems.access import readable
@@ -279,6 +280,19 @@ class Plateau:
 def draw_seed(random_state: Any) -> int:
     """Draw a seed, the same for the same int."""
     return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
+
+
+def refuse_stochastic(solver: Any, home: Any) -> None:
+    """Say that stochastic steps are for arrays and compiled, if they are asked for where that is not so."""
+    if solver == "exact":
+        return
+    if home is not None:
+        raise ValueError(
+            f"On tensors, solver is expected to be 'exact', got {shown(solver)}; for stochastic steps pass X as a "
+            "NumPy array."
+        )
+    if not HAS_NUMBA:
+        raise ModuleNotFoundError("Stochastic steps are compiled, which needs numba: pip install numba", name="numba")
 
 
 def solve_sgd(

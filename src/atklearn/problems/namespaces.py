@@ -1,0 +1,206 @@
+"""Where arrays live: on the host as NumPy arrays, or as tensors and arrays of other libraries on their devices.
+
+Everything follows X. A tensor of PyTorch is computed where it lies. Arrays of other libraries that speak the array API,
+such as CuPy, are so where scikit-learn's ``array_api_dispatch`` is on: they enter as tensors, without a copy if the
+library allows it, and what is computed leaves in their kind. All else becomes NumPy arrays, as in scikit-learn.
+
+PyTorch is optional: nothing here imports it unless somebody has passed what only PyTorch can compute.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from sklearn import get_config
+from sklearn.utils import _safe_indexing
+
+__all__ = [
+    "Home", "Tensor", "as_tensor_if_dense", "has_home", "home_of", "is_tensor", "kept_home", "on_host", "same_home",
+    "take_rows",
+]  # fmt: skip
+
+Tensor = Any
+"""A tensor of PyTorch, which has no types here: it need not be installed."""
+
+# What DLPack calls the GPUs that PyTorch calls cuda: those of NVIDIA and AMD.
+_GPUS = (2, 10)
+_NUMBERS = "biuf"
+
+
+def is_tensor(values: Any) -> bool:
+    """Say whether this is a tensor of PyTorch."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(values, torch.Tensor)
+
+
+def _is_foreign(values: Any) -> bool:
+    """Say whether this is an array of a library that speaks the array API, and neither NumPy nor PyTorch."""
+    if isinstance(values, np.ndarray | np.generic) or is_tensor(values) or not hasattr(values, "__dlpack__"):
+        return False
+    return hasattr(values, "__array_namespace__") or _library_of(values) == "cupy"
+
+
+def has_home(values: Any) -> bool:
+    """Say whether this is an array that is not NumPy's, whatever scikit-learn's configuration says."""
+    return is_tensor(values) or _is_foreign(values)
+
+
+def _library_of(values: Any) -> str:
+    return type(values).__module__.partition(".")[0]
+
+
+@dataclass(frozen=True)
+class Home:
+    """Where arrays live that are not NumPy's.
+
+    Attributes
+    ----------
+    library : str
+        Whose arrays they are.
+    device : object
+        As the library calls it.
+    tensor_device : torch.device
+        Where tensors of them lie.
+    namespace : module
+        The functions of the library.
+    """
+
+    library: str
+    device: Any
+    tensor_device: Any = field(compare=False)
+    namespace: Any = field(compare=False)
+
+    def __str__(self) -> str:
+        return f"{self.library} on {self.device}"
+
+    def enter(self, values: Any) -> Tensor:
+        """Return numbers, of whatever library and device, as a tensor here; one that is here already as it is."""
+        import torch
+
+        if is_tensor(values):
+            return values.detach().to(self.tensor_device)
+        if _is_foreign(values):
+            try:
+                return torch.from_dlpack(values).to(self.tensor_device)
+            except (AttributeError, BufferError, NotImplementedError, RuntimeError, TypeError, ValueError):
+                values = on_host(values)  # a library without DLPack, or a device of its own
+        return torch.tensor(np.asarray(values), device=self.tensor_device)
+
+    def leave(self, values: Any) -> Any:
+        """Return numbers, a tensor or a NumPy array, as an array of this home."""
+        if self.library == "torch" or self.tensor_device.type != "cpu":
+            tensor = self.enter(values)
+            return tensor if self.library == "torch" else self.namespace.from_dlpack(tensor)
+        return self.namespace.asarray(on_host(values), device=self.device)
+
+    def publish(self, value: Any) -> Any:
+        """Return what is to be published: arrays of numbers as arrays of this home, all else as it is."""
+        if isinstance(value, np.ndarray | np.generic):
+            return self.leave(value) if value.dtype.kind in _NUMBERS else value
+        return self.leave(value) if is_tensor(value) else value
+
+
+def home_of(X: Any) -> Home | None:
+    """Return where X lies and is to be computed; None for the host, as a NumPy array or a sparse matrix.
+
+    Examples
+    --------
+    >>> home_of(np.zeros((2, 3))) is None, home_of([[0.0]]) is None
+    (True, True)
+    """
+    return kept_home(X) if is_tensor(X) or get_config()["array_api_dispatch"] else None
+
+
+def kept_home(values: Any) -> Home | None:
+    """Return where a fitted array lies, whatever scikit-learn's configuration says now."""
+    if is_tensor(values):
+        return Home("torch", values.device, values.device, sys.modules["torch"])
+    if not _is_foreign(values):
+        return None
+    library = _library_of(values)
+    try:
+        import torch
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            f"Arrays of {library} are computed by {error.name}, which comes with: pip install 'atklearn[torch]'",
+            name=error.name,
+        ) from error
+    try:
+        kind, number = values.__dlpack_device__()
+    except (BufferError, NotImplementedError, RuntimeError, ValueError):
+        kind, number = 1, 0
+    device = torch.device("cuda", number) if int(kind) in _GPUS else torch.device("cpu")
+    namespace = values.__array_namespace__() if hasattr(values, "__array_namespace__") else sys.modules[library]
+    return Home(library, values.device, device, namespace)
+
+
+def same_home(fitted: Any, X: Any, caller: str) -> Home | None:
+    """Return where X and fitted coefficients lie, or say that they are apart.
+
+    Parameters
+    ----------
+    fitted : array
+        Coefficients.
+    X : array-like
+        To predict from.
+    caller : str
+        Which method asks, for the message.
+    """
+    there, here = kept_home(fitted), home_of(X)
+    if there == here:
+        return here
+    advice = "pass X as a NumPy array" if there is None else "move X there, or call to_numpy() to predict from arrays"
+    raise ValueError(
+        f"X of {caller} must use the same namespace and the same device as in the fit, "
+        f"{there or 'numpy'}, got {here or 'numpy'}; {advice}."
+    )
+
+
+def on_host(values: Any) -> Any:
+    """Return tensors and arrays of other libraries as NumPy arrays, single numbers as such; all else as it is.
+
+    Examples
+    --------
+    >>> on_host([1, 2]), on_host(None)
+    ([1, 2], None)
+    """
+    if is_tensor(values):
+        values = values.detach().cpu().resolve_neg().resolve_conj()
+        # NumPy has none of PyTorch's short floats but one
+        is_short = values.is_floating_point() and values.element_size() <= 2
+        return (values.float() if is_short else values).numpy()[()]
+    if not _is_foreign(values):
+        return values
+    if _library_of(values) == "cupy":  # it refuses to be converted by the way
+        return values.get()
+    try:
+        return np.asarray(values)
+    except (RuntimeError, TypeError, ValueError):
+        default = values.__array_namespace__().__array_namespace_info__().default_device()
+        return np.asarray(values.to_device(default))
+
+
+def as_tensor_if_dense(X: Any) -> Any:
+    """Return a NumPy array as a tensor of the same memory, if there is PyTorch; all else as it is."""
+    if not isinstance(X, np.ndarray):
+        return X
+    try:
+        import torch
+    except ModuleNotFoundError:
+        return X
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The given NumPy array is not writable", UserWarning)  # nor written to
+        return torch.from_numpy(X)
+
+
+def take_rows(values: Any, places: Any) -> Any:
+    """Return some of the rows, at places that are known to the host, where the values lie."""
+    if not is_tensor(values):
+        return _safe_indexing(values, places)
+    import torch
+
+    return values.index_select(0, torch.as_tensor(np.asarray(places, dtype=np.int64), device=values.device))

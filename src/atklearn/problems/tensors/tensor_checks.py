@@ -1,0 +1,128 @@
+"""Checking tensors that users pass: what scikit-learn says of arrays is said of them, in the same words.
+
+Shapes are shown to scikit-learn by a stand-in without memory of its own; values are looked at where they lie.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.utils import assert_all_finite, check_array, check_consistent_length, check_X_y, column_or_1d
+from sklearn.utils.validation import validate_data
+
+from atklearn.problems.arrays import refuse_weights
+from atklearn.problems.namespaces import Home, Tensor, has_home, on_host
+
+__all__ = ["as_floats", "check_tensor_features", "check_tensor_mass", "check_tensor_training"]
+
+# Entries that are looked at at a time, for those that are not finite.
+_BLOCK = 10_000_000
+_FLOATS = (torch.float32, torch.float64)
+
+
+def check_tensor_training(estimator: Any, home: Home, X: Any, y: Any, **checks: Any) -> tuple[Tensor, Any]:
+    """Return X as a tensor of float32 or float64, and y as a tensor beside it; labels that are no numbers as an array.
+
+    Parameters
+    ----------
+    estimator : estimator or None
+        Gets ``n_features_in_``; None where a function is called, not an estimator.
+    home : Home
+        Of X.
+    X, y : array-like
+    **checks
+        What else scikit-learn's ``validate_data`` should see to.
+    """
+    X = _real_and_dense(home.enter(X))
+    seen = _stand_in(X)
+    options: dict[str, Any] = {"dtype": None, "ensure_all_finite": False} | checks
+    if has_home(y):
+        options.pop("y_numeric", None)
+        check_array(seen, **options) if estimator is None else validate_data(estimator, seen, **options)
+        return _finite(as_floats(X), "X", estimator), _checked_targets(home.enter(y), len(X), estimator)
+    given = (seen, y) if estimator is None else (estimator, seen, y)
+    y = (check_X_y if estimator is None else validate_data)(*given, **options)[1]
+    if checks.get("y_numeric"):
+        y = np.asarray(y, dtype=np.float64)
+    X = _finite(as_floats(X), "X", estimator)
+    return X, home.enter(y) if y.dtype.kind in "biuf" else y
+
+
+def check_tensor_features(estimator: Any, home: Home, X: Any) -> Tensor:
+    """Return X to predict from, checked against the features of the fit."""
+    X = _real_and_dense(home.enter(X))
+    validate_data(estimator, _stand_in(X), reset=False, dtype=None, ensure_all_finite=False)
+    return _finite(as_floats(X), "X", estimator)
+
+
+def check_tensor_mass(sample_weight: Any, X: Tensor) -> Tensor:
+    """Return the sample weights as a tensor of numbers >= 0 beside X, or say what is wrong with them."""
+    n_samples = len(X)
+    if sample_weight is None:
+        return torch.ones(1, dtype=torch.float64, device=X.device).expand(n_samples)
+    mass = Home("torch", X.device, X.device, torch).enter(sample_weight).to(torch.float64)
+    if mass.ndim == 0:
+        mass = mass.reshape(1).expand(n_samples)
+    low, high = (float(end) for end in torch.aminmax(mass)) if mass.shape == (n_samples,) else (0.0, 0.0)
+    refuse_weights(n_samples, tuple(mass.shape), low, high)
+    return mass
+
+
+def _checked_targets(y: Tensor, n_samples: int, estimator: Any) -> Tensor:
+    """Return targets as a vector of as many real numbers as there are samples."""
+    if y.is_complex():
+        raise ValueError(f"Complex data not supported: y is expected to be real, got {y.dtype}; pass y.real.")
+    # only its shape is looked at, and one sample of a good one is enough: more would be copied
+    is_good = y.ndim == 1 or (y.ndim == 2 and y.shape[1] == 1)
+    column_or_1d(_stand_in(y[:1] if is_good else y), warn=True)
+    check_consistent_length(range(n_samples), range(len(y)))
+    return _finite(y.reshape(-1), "y", estimator)
+
+
+def _stand_in(tensor: Tensor) -> np.ndarray[Any, Any]:
+    """Return an array of the same shape, all of whose entries are one and the same zero."""
+    return np.broadcast_to(np.int8(0), tuple(tensor.shape))
+
+
+def _real_and_dense(X: Tensor) -> Tensor:
+    """Return X, or say why it cannot be computed with."""
+    problem = None
+    if X.layout != torch.strided:
+        problem = f"one of layout {X.layout}; pass X.to_dense(), or a sparse matrix of SciPy"
+    elif X.is_complex():
+        problem = f"one of {X.dtype}; pass its real and imaginary parts as features"
+    elif X.is_meta or not _has_float64(X.device):
+        problem = f"one on {X.device}, which has no float64; move it to the CPU or a CUDA device"
+    elif X.ndim != 2:
+        problem = (
+            f"one of shape {tuple(X.shape)}; use X.reshape(-1, 1) for one feature, X.reshape(1, -1) for one sample"
+        )
+    if problem is not None:
+        raise ValueError(f"X is expected to be a dense tensor of real numbers in 2 dimensions, got {problem}.")
+    return X
+
+
+def _has_float64(device: Any) -> bool:
+    """Say whether a device computes in float64."""
+    return bool(device.type != "mps")
+
+
+def as_floats(X: Tensor) -> Tensor:
+    """Return X in the float that scikit-learn would take: short ones as float32, whole numbers as float64."""
+    return X if X.dtype in _FLOATS else X.to(torch.float32 if X.is_floating_point() else torch.float64)
+
+
+def _finite(values: Tensor, name: str, estimator: Any) -> Tensor:
+    """Return values, or say which of NaN and infinity is among them; no copy of all of them is made."""
+    if not values.is_floating_point() or bool(torch.isfinite(values.sum())):
+        return values
+    owner = None if estimator is None else type(estimator).__name__
+    step = max(_BLOCK // max(values[:1].numel(), 1), 1)
+    for block in values.split(step):
+        wrong = block[~block.isfinite()]
+        if wrong.numel():
+            # in scikit-learn's words, which tell NaN from infinity
+            assert_all_finite(on_host(wrong[:1]), estimator_name=owner, input_name=name)
+    return values  # their sum is beyond the largest float, and none of them

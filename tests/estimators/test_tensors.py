@@ -1,0 +1,347 @@
+"""The linear estimators on tensors: what arrays would say, where X lies, in the kind of X."""
+
+from __future__ import annotations
+
+import pickle
+
+import joblib
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.datasets import make_regression
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, scale
+
+from atklearn import ATkClassifier, ATkRegressor, IndividualLoss, LogLoss, SGDATkClassifier
+from atklearn.datasets import make_toy
+from atklearn.problems.posing import Posing
+from atklearn.selection.choosing import AUTO_ROWS
+from atklearn.selection.distribution import Distribution, row_marks
+from atklearn.selection.few_tensor_rows import few_tensor_rows, tensor_marks
+
+FINE = {"tol": 1e-9}
+CLASSIFICATION = ["log_loss", "hinge", "squared_hinge"]
+REGRESSION = ["squared_error", "absolute_error", "huber"]
+
+
+def both(estimator, X, y, weight=None, dtype=torch.float64):
+    """Fit on arrays and on tensors, of the same numbers."""
+    tensors = torch.tensor(X).to(dtype)
+    arrays = clone(estimator).fit(tensors.numpy(), y, weight)
+    return arrays, clone(estimator).fit(tensors, torch.tensor(y), weight), tensors
+
+
+def assert_same(arrays, tensors, atol=1e-6):
+    """Compare all that is fitted, the tensors being called back."""
+    for name, value in vars(arrays).items():
+        if not name.endswith("_") or name in ("n_iter_", "dual_gap_", "sample_weights_"):
+            continue
+        assert_allclose(np.asarray(getattr(tensors, name)), value, atol=atol, err_msg=name)
+
+
+class TestSameAsArrays:
+    @pytest.mark.parametrize("loss", CLASSIFICATION)
+    @pytest.mark.parametrize("k", [150, 0.5, 1.0])
+    def test_classifiers(self, binary, loss, k):
+        arrays, tensors, X = both(ATkClassifier(loss, k=k, C=5.0, **FINE), *binary)
+        assert_same(arrays, tensors)
+        assert_array_equal(tensors.predict(X).numpy(), arrays.predict(X.numpy()))
+        assert_allclose(tensors.decision_function(X).numpy(), arrays.decision_function(X.numpy()), atol=1e-5)
+        assert tensors.score(X, binary[1]) == arrays.score(X.numpy(), binary[1])
+        assert tensors.score(X, binary[1], binary[1] + 1) == arrays.score(X.numpy(), binary[1], binary[1] + 1)
+
+    @pytest.mark.parametrize("loss", REGRESSION)
+    @pytest.mark.parametrize("k", [40, 0.5, 1.0])
+    def test_regressors(self, diabetes, loss, k):
+        X, y = diabetes
+        arrays, tensors, X = both(ATkRegressor(loss, k=k, C=5.0, **FINE), X, scale(y))
+        assert_same(arrays, tensors)
+        assert_allclose(tensors.predict(X).numpy(), arrays.predict(X.numpy()), atol=1e-6)
+        assert tensors.score(X, scale(y)) == pytest.approx(arrays.score(X.numpy(), scale(y)), abs=1e-8)
+
+    @pytest.mark.parametrize("intercept", [(True, False), (True, True), (False, False)])
+    def test_intercepts(self, binary, intercept):
+        fitted, penalized = intercept
+        model = ATkClassifier(k=0.4, fit_intercept=fitted, penalize_intercept=penalized, **FINE)
+        assert_same(*both(model, *binary)[:2])
+
+    @pytest.mark.parametrize("class_weight", [None, "balanced", {0: 1.0, 1: 3.0}])
+    def test_weights_and_samples_without(self, binary, class_weight):
+        X, y = binary
+        weight = np.random.default_rng(0).integers(0, 3, len(y)).astype(float)
+        arrays, tensors, _ = both(ATkClassifier(k=0.4, class_weight=class_weight, **FINE), X, y, weight)
+        assert_same(arrays, tensors)
+        assert tensors.sample_weights_.shape == (len(y),)
+        assert (tensors.sample_weights_.numpy()[weight == 0.0] == 0.0).all()
+        assert_allclose(tensors.sample_weights_.numpy(), arrays.sample_weights_, atol=1e-5)
+
+    def test_samples_without_weight_are_left_out(self, binary):
+        X, y = binary
+        posing = Posing(LogLoss(), "free")
+        posed = posing.on(torch.tensor(X), torch.tensor(y), torch.tensor(np.arange(len(y)) % 4 * 1.0))
+        assert posed.problems[0].rows.n_rows == 0.75 * len(y)
+        assert posed.targets.total == 1.5 * len(y)
+
+    def test_one_weight_for_all(self, binary):
+        X, y = binary
+        arrays, tensors, _ = both(ATkClassifier(k=0.4, C=3.0, **FINE), X, y, 2.0)
+        assert_same(arrays, tensors)
+
+    def test_three_classes(self, flowers):
+        X, y = flowers
+        codes = np.unique(y, return_inverse=True)[1] * 10
+        arrays, tensors, X = both(ATkClassifier(k=0.6, C=5.0, class_weight="balanced", **FINE), X, codes)
+        assert_same(arrays, tensors)
+        for name in ("threshold_", "dual_gap_", "objective_", "n_iter_", "sample_weights_"):
+            assert isinstance(getattr(tensors, name), torch.Tensor), name
+        assert_array_equal(tensors.predict(X).numpy(), arrays.predict(X.numpy()))
+        for method in ("decision_function", "predict_proba", "predict_log_proba"):
+            assert_allclose(getattr(tensors, method)(X).numpy(), getattr(arrays, method)(X.numpy()), atol=1e-5)
+
+    def test_probabilities_where_every_class_says_no(self, flowers):
+        X, y = flowers
+        far = torch.full((2, X.shape[1]), -1e3)
+        model = ATkClassifier(k=1.0).fit(torch.tensor(X), y)
+        model.coef_ = torch.ones_like(model.coef_)
+        assert_allclose(model.predict_proba(far.double()).numpy(), 1.0 / 3.0)
+
+    def test_short_floats_are_predicted_in_their_precision(self, binary):
+        arrays, tensors, X = both(ATkClassifier(k=0.5, C=5.0, **FINE), *binary, dtype=torch.float32)
+        assert_same(arrays, tensors)
+        assert tensors.coef_.dtype == torch.float64
+        for method in ("decision_function", "predict_proba"):
+            said = getattr(tensors, method)(X)
+            assert said.dtype == torch.float32
+            assert_allclose(said.numpy(), getattr(arrays, method)(X.numpy()), atol=1e-5)
+
+    @pytest.mark.parametrize("dtype", [torch.int32, torch.uint8, torch.bool, torch.float16, torch.bfloat16])
+    def test_other_numbers_become_floats(self, binary, dtype):
+        X, y = binary
+        X = (torch.tensor(X) > 0.0).to(dtype)
+        tensors = ATkClassifier(k=0.5, C=5.0, **FINE).fit(X, y)
+        arrays = ATkClassifier(k=0.5, C=5.0, **FINE).fit(X.to(torch.float64).numpy(), y)
+        assert_allclose(tensors.coef_.numpy(), arrays.coef_, atol=1e-6)
+        assert tensors.decision_function(X).dtype == (torch.float32 if dtype.is_floating_point else torch.float64)
+
+    @pytest.mark.parametrize("labels", [torch.int8, torch.float32, torch.bool, torch.float64])
+    def test_labels_keep_their_type(self, binary, labels):
+        X, y = torch.tensor(binary[0]), torch.tensor(binary[1]).to(labels)
+        model = ATkClassifier(k=0.5).fit(X, y)
+        assert model.classes_.dtype == labels
+        assert model.predict(X).dtype == labels
+
+    def test_labels_that_are_no_numbers(self, flowers):
+        X, y = flowers
+        arrays, tensors = ATkClassifier(k=0.6).fit(X, y), ATkClassifier(k=0.6).fit(torch.tensor(X), y)
+        assert_array_equal(tensors.classes_, arrays.classes_)
+        said = tensors.predict(torch.tensor(X))
+        assert isinstance(said, np.ndarray)
+        assert_array_equal(said, arrays.predict(X))
+        assert tensors.score(torch.tensor(X), y) == arrays.score(X, y)
+
+    def test_not_only_rows_that_lie_in_a_row(self, binary):
+        X, y = binary
+        odd = torch.tensor(np.repeat(X, 2, axis=1)).T.contiguous().T[:, ::2]
+        assert not odd.is_contiguous()
+        tensors = ATkClassifier(k=0.5, **FINE).fit(odd, y)
+        assert_allclose(tensors.coef_.numpy(), ATkClassifier(k=0.5, **FINE).fit(X, y).coef_, atol=1e-6)
+
+    def test_more_features_than_samples(self):
+        X, y = make_regression(40, 150, noise=1.0, random_state=0)
+        assert_same(*both(ATkRegressor("absolute_error", k=0.5, C=1.0, tol=1e-8), X, scale(y))[:2], atol=1e-4)
+
+    def test_a_loss_of_ones_own(self, binary):
+        class Cubed(IndividualLoss):
+            task = "classification"
+
+            def expand(self, f, y):
+                margin = np.maximum(1.0 - y * f, 0.0)
+                return margin**3, -3.0 * y * margin**2, 6.0 * margin
+
+        arrays, tensors, _ = both(ATkClassifier(Cubed(), k=0.5, C=5.0, **FINE), *binary)
+        assert_same(arrays, tensors)
+
+
+class TestFollowsX:
+    def test_what_is_fitted(self, binary):
+        model = ATkClassifier(k=0.5).fit(torch.tensor(binary[0]), torch.tensor(binary[1]))
+        for name in ("coef_", "intercept_", "classes_", "sample_weights_"):
+            assert isinstance(getattr(model, name), torch.Tensor), name
+        for name in ("threshold_", "dual_gap_", "objective_", "k_", "k_share_", "C_"):
+            assert type(getattr(model, name)) is float, name
+        assert type(model.n_iter_) is int
+        assert model.n_features_in_ == 8
+
+    def test_a_regressor_has_one_intercept(self, diabetes):
+        model = ATkRegressor(k=0.5).fit(torch.tensor(diabetes[0]), diabetes[1])
+        assert model.coef_.shape == (10,)
+        assert isinstance(model.intercept_, torch.Tensor)
+        assert model.intercept_.shape == ()
+
+    def test_targets_and_weights_may_lie_elsewhere(self, binary):
+        X, y = binary
+        weight = np.random.default_rng(0).random(len(y))
+        fits = [
+            ATkClassifier(k=0.5).fit(torch.tensor(X), labels, weights).coef_.numpy()
+            for labels, weights in [
+                (torch.tensor(y), torch.tensor(weight)),
+                (y, weight),
+                (y.tolist(), weight.tolist()),
+                (y.astype(object).astype(int), torch.tensor(weight)),
+            ]
+        ]
+        for coef in fits[1:]:
+            assert_array_equal(coef, fits[0])
+
+    def test_an_array_with_targets_that_are_tensors_is_an_array(self, binary):
+        X, y = binary
+        weight = np.random.default_rng(0).random(len(y))
+        model = ATkClassifier(k=0.5).fit(X, torch.tensor(y), torch.tensor(weight))
+        assert isinstance(model.coef_, np.ndarray)
+        assert_array_equal(model.coef_, ATkClassifier(k=0.5).fit(X, y, weight).coef_)
+        assert model.score(X, torch.tensor(y)) == model.score(X, y)
+
+    def test_no_gradients(self, binary):
+        X = torch.tensor(binary[0], requires_grad=True)
+        model = ATkClassifier(k=0.5).fit(X, binary[1])
+        assert not model.coef_.requires_grad
+        assert not model.predict_proba(X).requires_grad
+
+    def test_x_is_not_changed(self, binary):
+        X, y = torch.tensor(binary[0]) + 100.0, torch.tensor(binary[1])
+        before = X.clone(), y.clone()
+        ATkClassifier(k=0.5).fit(X, y).predict(X)
+        assert torch.equal(X, before[0])
+        assert torch.equal(y, before[1])
+
+    @pytest.mark.parametrize("method", ["predict", "decision_function", "predict_proba", "predict_log_proba"])
+    def test_predicts_only_where_it_was_fitted(self, binary, method):
+        X, y = binary
+        for fitted, other in [(torch.tensor(X), X), (X, torch.tensor(X)), (torch.tensor(X), X.tolist())]:
+            model = ATkClassifier(k=0.5).fit(fitted, y)
+            with pytest.raises(ValueError, match=rf"ATkClassifier.{method}\(\) must use the same namespace"):
+                getattr(model, method)(other)
+
+    def test_to_numpy(self, binary, flowers, diabetes):
+        for X, y in (binary, flowers):
+            there = ATkClassifier(k=0.7, warm_start=True).fit(torch.tensor(X), y)
+            here = there.to_numpy()
+            assert not any(isinstance(value, torch.Tensor) for value in vars(here).values())
+            assert not hasattr(here, "_solutions")
+            assert isinstance(there.coef_, torch.Tensor)
+            assert_array_equal(here.predict(X), np.asarray(there.predict(torch.tensor(X))))
+        regressor = ATkRegressor(k=0.5).fit(torch.tensor(diabetes[0]), diabetes[1]).to_numpy()
+        assert isinstance(regressor.intercept_, float)
+        assert regressor.predict(diabetes[0]).shape == diabetes[1].shape
+
+    def test_to_numpy_of_arrays_is_a_copy(self, binary):
+        model = ATkClassifier(k=0.5).fit(*binary)
+        copy = model.to_numpy()
+        assert copy is not model
+        assert_array_equal(copy.predict(binary[0]), model.predict(binary[0]))
+
+    def test_stochastic_estimators_take_them_for_arrays(self, binary):
+        X, y = binary
+        model = SGDATkClassifier(k=0.5, random_state=0).fit(torch.tensor(X), y)
+        assert_array_equal(model.predict(torch.tensor(X)), model.predict(X))
+
+
+class TestHabits:
+    def test_pickled(self, binary, tmp_path):
+        X = torch.tensor(binary[0])
+        model = ATkClassifier(k=0.5, warm_start=True).fit(X, binary[1])
+        joblib.dump(model, tmp_path / "model.joblib")
+        for copy in (pickle.loads(pickle.dumps(model)), joblib.load(tmp_path / "model.joblib")):
+            assert torch.equal(copy.predict(X), model.predict(X))
+
+    def test_cloned(self, binary):
+        model = ATkClassifier(k=0.5).fit(torch.tensor(binary[0]), binary[1])
+        assert not hasattr(clone(model), "coef_")
+
+    def test_warm_starts(self, binary):
+        X, y = torch.tensor(binary[0]), torch.tensor(binary[1])
+        model = ATkClassifier(k=0.5, warm_start=True, **FINE).fit(X, y)
+        cold = model.n_iter_
+        coef = model.coef_.clone()
+        assert model.fit(X, y).n_iter_ < cold
+        assert_allclose(model.coef_.numpy(), coef.numpy(), atol=1e-6)
+
+    def test_a_warm_start_goes_on_elsewhere(self, binary):
+        X, y = binary
+        model = ATkClassifier(k=0.5, warm_start=True, **FINE).fit(torch.tensor(X), y)
+        for again in (X, torch.tensor(X)):
+            assert_allclose(np.asarray(model.fit(again, y).coef_), model.coef_, atol=1e-6)
+            assert type(model.coef_) is type(again)
+
+    def test_in_a_pipeline_and_a_search(self, binary):
+        X, y = torch.tensor(binary[0]), torch.tensor(binary[1])
+        model = make_pipeline(FunctionTransformer(lambda X: X * 2.0), ATkClassifier(k=0.5)).fit(X, y)
+        assert isinstance(model.predict(X), torch.Tensor)
+        assert model.score(X, y) > 0.9
+        grid = GridSearchCV(ATkClassifier(), {"k": [0.5, 1.0]}, cv=3).fit(X, y)
+        assert isinstance(grid.best_estimator_.coef_, torch.Tensor)
+
+    def test_says_how_far_it_got(self, diabetes):
+        with pytest.warns(ConvergenceWarning, match="raise max_iter"):
+            ATkRegressor("absolute_error", k=0.5, max_iter=1, C=1e4).fit(torch.tensor(diabetes[0]), diabetes[1])
+
+    def test_a_fit_that_fails_leaves_the_last(self, binary):
+        X, y = torch.tensor(binary[0]), binary[1]
+        model = ATkClassifier(k=0.5).fit(X, y)
+        coef = model.coef_
+        with pytest.raises(ValueError, match="NaN"):
+            model.fit(X * float("nan"), y)
+        assert model.coef_ is coef
+
+
+class TestChoiceOfK:
+    def test_is_that_of_arrays(self, binary, diabetes):
+        arrays, tensors, _ = both(ATkClassifier(), *binary)
+        assert (tensors.k_, tensors.C_) == (arrays.k_, arrays.C_)
+        arrays, tensors, _ = both(ATkRegressor("absolute_error", C=1.0), diabetes[0], scale(diabetes[1]))
+        assert tensors.k_ == arrays.k_
+
+    def test_marks_are_those_of_arrays(self):
+        X = np.random.default_rng(0).standard_normal((50, 3))
+        X[:10] = 0.0
+        X[5:8] = -0.0
+        target = np.random.default_rng(1).standard_normal(50)
+        theirs = tensor_marks(torch.tensor(X), torch.tensor(target)).numpy().view(np.uint64)
+        assert_array_equal(theirs, row_marks(X, target))
+
+    @pytest.mark.parametrize("task", ["classes", "labels", "regression"])
+    @pytest.mark.parametrize("weighted", [False, True])
+    def test_of_many_samples_looks_at_the_same_few(self, task, weighted):
+        rng = np.random.default_rng(0)
+        X = rng.standard_normal((2000, 3))
+        X[:300] = X[-300:]  # some are equal
+        y = rng.choice(3, p=[0.9, 0.09, 0.01], size=2000) if task != "regression" else rng.integers(0, 2, 2000) * 1.0
+        y[:300] = y[-300:]
+        y = np.array(["a", "b", "c"])[y] if task == "labels" else y
+        weight = rng.integers(0, 3, 2000) * 1.0 if weighted else None
+        has_labels = task != "regression"
+        few, targets, mass = few_tensor_rows(
+            torch.tensor(X), y if task == "labels" else torch.tensor(y), weight, 200, has_labels=has_labels
+        )
+        whole = Distribution.of(X, y, np.ones(2000) if weight is None else weight, classification=has_labels)
+        thinned = whole.thinned(200)
+        order, other = np.lexsort(few.T), np.lexsort(X[thinned.rows].T)
+        assert_array_equal(few[order], X[thinned.rows][other])
+        assert_array_equal(targets[order], y[thinned.rows][other])
+        shares = mass[order] / mass.sum(), thinned.mass[other] / thinned.mass.sum()
+        assert_allclose(*shares, rtol=1e-12)
+
+    def test_of_many_samples_is_that_of_arrays(self):
+        rng = np.random.default_rng(0)
+        X, y = (
+            np.concatenate(parts) for parts in zip(*(make_toy(3, random_state=seed) for seed in range(28)), strict=True)
+        )
+        X[rng.random(len(y)) < 0.2, 0] += 20.0
+        assert len(y) > AUTO_ROWS
+        arrays, tensors, _ = both(ATkClassifier(C=100.0), X, y)
+        assert tensors.k_share_ == pytest.approx(arrays.k_share_, rel=1e-9)
+        assert arrays.k_share_ < 1.0
