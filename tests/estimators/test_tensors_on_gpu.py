@@ -112,3 +112,21 @@ def test_running_out_of_memory_is_said_as_it_is():
     X = torch.empty(1, 1, device="cuda", dtype=torch.int8).expand(free // 8 * 2, 1)  # becomes float64
     with pytest.raises(torch.OutOfMemoryError):
         ATkRegressor(k=1.0).fit(X, torch.zeros(1).expand(len(X)))
+
+
+def test_a_full_device_says_what_fits_and_keeps_nothing():
+    X = torch.randn((4_000_000, 4), device="cuda", dtype=torch.float64)
+    y = X[:, 0] > 0.0
+    model = ATkClassifier(k=0.5)
+    model.fit(X[:1000], y[:1000])  # what kernels need is there before
+    total = torch.cuda.mem_get_info()[1]
+    before = torch.cuda.memory_allocated()
+    torch.cuda.empty_cache()
+    try:
+        torch.cuda.set_per_process_memory_fraction((torch.cuda.memory_reserved() + 100_000_000) / total)
+        with pytest.raises(MemoryError, match=r"takes about .* GB beside X, and cuda:0 has .* blocks of \d+ rows"):
+            model.fit(X, y)
+        assert torch.cuda.memory_allocated() == before
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+    assert model.fit(X, y).dual_gap_ <= 1e-6 * model.objective_

@@ -18,6 +18,7 @@ from atklearn.estimators.following import FollowsX
 from atklearn.estimators.judging import make_judge
 from atklearn.losses.individual import IndividualLoss, SquaredError, Task, resolve_individual_loss
 from atklearn.problems.arrays import check_mass
+from atklearn.problems.device_room import saying_what_fits
 from atklearn.problems.entering import enter_training
 from atklearn.problems.namespaces import home_of, is_tensor
 from atklearn.problems.posing import Posed, Posing, published
@@ -61,6 +62,7 @@ class LinearATk(CallbackSupportMixin, FollowsX):
         return tags
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @saying_what_fits
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the model.
 

@@ -24,6 +24,7 @@ from atklearn.losses.aggregate import resolve_k
 from atklearn.losses.individual import Array, IndividualLoss
 from atklearn.losses.messages import shown
 from atklearn.problems.arrays import check_features
+from atklearn.problems.device_room import saying_what_fits
 from atklearn.problems.entering import enter_mass, enter_training
 from atklearn.problems.namespaces import home_of, is_tensor, on_host, same_home
 from atklearn.problems.posing import Posed
@@ -62,6 +63,7 @@ class LinearATkCV(CallbackSupportMixin, FollowsX):
         return tags
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @saying_what_fits
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Choose k and C, and fit them.
 

@@ -16,6 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from atklearn.losses.aggregate import resolve_k
 from atklearn.losses.individual import Array, IndividualLoss, resolve_individual_loss, task_of
 from atklearn.losses.messages import shown
+from atklearn.problems.device_room import saying_what_fits
 from atklearn.problems.entering import enter_training
 from atklearn.problems.namespaces import home_of, same_home
 from atklearn.problems.objective import Problem
@@ -83,6 +84,7 @@ class ATkPath:
         return flat.reshape(*self.intercepts.shape, -1) + self.intercepts[..., None]
 
 
+@saying_what_fits
 def atk_path(
     X: Any,
     y: Any,

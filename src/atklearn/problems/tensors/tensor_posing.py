@@ -119,6 +119,5 @@ def classes_and_codes(y: Any, device: Any) -> tuple[npt.NDArray[Any], Tensor]:
 def class_masses(codes: Tensor, mass: Tensor, n_classes: int) -> npt.NDArray[np.float64]:
     """Return the mass that the samples of each class have; sums in an order that does not change."""
     if mass.stride() == (0,):  # all alike
-        counts = torch.bincount(codes.long(), minlength=n_classes)
-        return np.asarray(on_host(counts), dtype=np.float64) * float(mass[0])
+        return np.array([float((codes == each).sum()) for each in range(n_classes)]) * float(mass[0])
     return np.array([float(torch.where(codes == each, mass, 0.0).sum()) for each in range(n_classes)])

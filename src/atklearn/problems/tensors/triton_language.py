@@ -64,6 +64,8 @@ def processors(device: torch.device) -> int:
 
 def launch(kernel: Any, grid: tuple[int, ...], device: torch.device, *arguments: Any, warps: int = 4) -> None:
     """Launch a kernel on a device, be it the current one or not."""
+    if 0 in grid:  # nothing to do
+        return
     if device.index in (None, torch.cuda.current_device()):
         kernel[grid](*arguments, num_warps=warps)
     else:
