@@ -1,0 +1,257 @@
+"""The exact solver on tensors: seconds to a certified gap of 1e-6 on a GPU, for every loss and several k.
+
+fits      ATkClassifier or ATkRegressor, checks of X and all, on generated data of 1e7 x 100 and of 1e8 x 32 in float64,
+          and of 1e8 x 32 in float32; best of three. Beside them: passes, the time of a fit over that of reading X
+          once. Labels are those of a line with much noise (wrong for 15 %); for k = n/100, where these would leave
+          nothing but w = 0, with little (wrong for 0.1 %), and there k = n is fitted once more to compare with.
+lbfgs     torch.optim.LBFGS on the average loss, until it is within 1e-6 of the optimum that the certificate knows; on
+          the losses that have a gradient everywhere. It gets k = n, the only k it can minimise.
+compiled  the compiled solver on the same data and machine, on all cores, from arrays on the host.
+real      the real data of a folder (ATKLEARN_DATA): coefficients beside the compiled solver's, in float64 and float32.
+
+Without a GPU everything is a thousand times smaller, on the CPU.
+
+Usage: ./run bench gpu [fits|lbfgs|compiled|real ...] [--columns 100|32]
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from atklearn import ATkClassifier, ATkRegressor, CollapseWarning
+from atklearn.datasets import DATASETS, load_dataset
+from atklearn.losses.individual import INDIVIDUAL_LOSSES
+
+ON_GPU = torch.cuda.is_available()
+DEVICE = torch.device("cuda" if ON_GPU else "cpu")
+SIZES = {100: 10**7 if ON_GPU else 10**4, 32: 10**8 if ON_GPU else 10**5}  # rows for so many columns
+CLASSIFICATION = [name for name, loss in INDIVIDUAL_LOSSES.items() if loss.task == "classification"]
+SMOOTH = {
+    "log_loss": lambda f, y: functional.softplus(-y * f),
+    "squared_hinge": lambda f, y: functional.relu(1.0 - y * f) ** 2,
+    "squared_error": lambda f, y: (f - y) ** 2,
+    "huber": lambda f, y: functional.huber_loss(f, y, reduction="none"),
+}
+NOISE, LITTLE_NOISE = 0.5, 0.003
+TOL = 1e-6
+REPEATS = 3
+PATIENCE = 60.0  # seconds for L-BFGS
+BLOCK = 10**7
+
+
+def wait() -> None:
+    if ON_GPU:
+        torch.cuda.synchronize()
+
+
+def seconds(run: Callable[[], Any], repeats: int = REPEATS) -> tuple[float, Any]:
+    """Return the least time of some runs, after one that does not count, and what the last returned."""
+    best = float("inf")
+    for turn in range(repeats + 1):
+        wait()
+        start = time.perf_counter()
+        out = run()
+        wait()
+        if turn:
+            best = min(best, time.perf_counter() - start)
+    return best, out
+
+
+class Data:
+    """Features, and targets that follow a line with more or less noise."""
+
+    def __init__(self, d: int, dtype: torch.dtype = torch.float64) -> None:
+        self.n, self.d = SIZES[d], d
+        generator = torch.Generator(DEVICE).manual_seed(0)
+        self.X = torch.empty((self.n, d), dtype=dtype, device=DEVICE)
+        for begin in range(0, self.n, BLOCK):
+            self.X[begin : begin + BLOCK].normal_(generator=generator)
+        weights = torch.randn(d, dtype=dtype, device=DEVICE, generator=generator) / d**0.5
+        self.line = (self.X @ weights).double()
+        self.noise = torch.randn(self.n, dtype=torch.float64, device=DEVICE, generator=generator)
+
+    def targets(self, loss: str, noise: float = NOISE) -> Tensor:
+        """Return labels or numbers, as a loss takes them."""
+        y = self.line + noise * self.noise
+        return (y > 0.0).to(torch.int8) * 2 - 1 if loss in CLASSIFICATION else y
+
+    def pass_seconds(self) -> float:
+        """Return the time to read X once."""
+        return seconds(lambda: self.X.sum(), 10)[0]
+
+    @property
+    def name(self) -> str:
+        """What it is, for a heading."""
+        return f"{self.n:.0e} x {self.d}, {str(self.X.dtype).removeprefix('torch.')}".replace("e+0", "e")
+
+
+def model(loss: str, k: float, n: int) -> ATkClassifier | ATkRegressor:
+    kind = ATkClassifier if loss in CLASSIFICATION else ATkRegressor
+    return kind(loss, k=k, C=float(n), tol=TOL)
+
+
+def timed_fit(data: Data, loss: str, k: float, y: Any) -> tuple[float, Any]:
+    """Return the seconds of a fit, and the fitted model."""
+    return seconds(lambda: model(loss, k, data.n).fit(data.X, y))
+
+
+def fits(columns: list[int]) -> None:
+    for d in columns:
+        _fits_on(Data(d))
+    if 32 in columns:
+        _fits_on(Data(32, torch.float32))
+
+
+def _fits_on(data: Data) -> None:
+    once = data.pass_seconds()
+    size = data.X.numel() * data.X.element_size()
+    print(f"\n{data.name}: one pass over X {1e3 * once:.2f} ms ({size / once / 1e12:.2f} TB/s)")
+    print(f"{'loss':15} {'k':>6} {'labels':>7} {'seconds':>8} {'passes':>7} {'steps':>6} {'gap':>8}")
+    for loss in INDIVIDUAL_LOSSES:
+        cases = [("n", 1.0, NOISE), ("n/2", 0.5, NOISE), ("n/100", 0.01, NOISE)]
+        if loss in CLASSIFICATION:
+            cases[2:] = [("n", 1.0, LITTLE_NOISE), ("n/100", 0.01, LITTLE_NOISE)]
+        for name, k, noise in cases:
+            took, fitted = timed_fit(data, loss, k, data.targets(loss, noise))
+            gap = fitted.dual_gap_ / fitted.objective_
+            labels = "" if loss not in CLASSIFICATION else "noisy" if noise == NOISE else "clean"
+            print(
+                f"{loss:15} {name:>6} {labels:>7} {took:8.3f} {took / once:7.1f} {fitted.n_iter_:6d} {gap:8.0e}",
+                flush=True,
+            )
+    if ON_GPU:
+        peak = torch.cuda.max_memory_allocated() - size
+        print(f"most memory beside X: {peak / 1e9:.1f} GB, {peak / data.n:.0f} bytes a row", flush=True)
+        torch.cuda.reset_peak_memory_stats()
+
+
+def lbfgs(columns: list[int]) -> None:
+    for d in columns:
+        _descend_on(Data(d))
+
+
+def _descend_on(data: Data) -> None:
+    print(f"\n{data.name}, k = n: seconds of L-BFGS until within {TOL:g} of the optimum, and of the exact solver")
+    for loss, pointwise in SMOOTH.items():
+        y = data.targets(loss)
+        ours, fitted = timed_fit(data, loss, 1.0, y)
+        goal = (1.0 + TOL) * (fitted.objective_ - fitted.dual_gap_)
+        theirs, excess = _descend(data, y.double(), pointwise, goal)
+        reached = "" if excess <= 0.0 else f" (still {excess:.0e} above)"
+        print(f"{loss:15} L-BFGS {theirs:8.3f}{reached}  exact {ours:7.3f}  ratio {ours / theirs:.2f}", flush=True)
+
+
+class Arrived(Exception):  # noqa: N818 - no error
+    """The goal is reached, or patience is at its end."""
+
+
+def _descend(data: Data, y: Tensor, pointwise: Callable[..., Tensor], goal: float) -> tuple[float, float]:
+    """Minimise the average loss down to a goal; return the seconds it took, and how far above it is, relative."""
+    for patience in (2.0, PATIENCE):  # the first does not count
+        w, b = (torch.zeros(size, dtype=torch.float64, device=DEVICE, requires_grad=True) for size in (data.d, 1))
+        steps = torch.optim.LBFGS(
+            [w, b], max_iter=1000, max_eval=10**6, history_size=20, line_search_fn="strong_wolfe", tolerance_grad=0.0,
+            tolerance_change=0.0,
+        )  # fmt: skip
+        best = float("inf")
+        wait()
+        start = time.perf_counter()
+
+        def closure(w=w, b=b, steps=steps, start=start, patience=patience):
+            nonlocal best
+            steps.zero_grad()
+            objective = pointwise(data.X @ w + b, y).mean() + (w @ w) / (2.0 * data.n)
+            objective.backward()
+            best = min(best, objective.item())
+            if best <= goal or time.perf_counter() - start > patience:
+                raise Arrived
+            return objective
+
+        with contextlib.suppress(Arrived):
+            steps.step(closure)
+        took = time.perf_counter() - start
+    return took, best / goal - 1.0
+
+
+def compiled(columns: list[int]) -> None:
+    for d in columns:
+        _compare_on(Data(d))
+
+
+def _compare_on(data: Data) -> None:
+    y = data.targets("log_loss").cpu().numpy()
+    X = data.X.cpu().numpy()
+    print(f"\n{data.name}, log loss: seconds of the compiled solver ({os.cpu_count()} cores), and on {DEVICE}")
+    for name, k in (("n", 1.0), ("n/2", 0.5)):
+        theirs, host = seconds(lambda k=k: model("log_loss", k, data.n).fit(X, y), 1)
+        ours, fitted = timed_fit(data, "log_loss", k, data.targets("log_loss"))
+        apart = float(np.abs(host.coef_ - fitted.to_numpy().coef_).max() / np.abs(host.coef_).max())
+        print(
+            f"k = {name:5} compiled {theirs:8.2f}  tensors {ours:7.3f}  ratio {theirs / ours:.0f}  "
+            f"coefficients apart {apart:.0e}",
+            flush=True,
+        )
+
+
+def real(_columns: list[int]) -> None:
+    folder = os.environ.get("ATKLEARN_DATA")
+    if not folder:
+        raise SystemExit("ATKLEARN_DATA is expected to name the folder with the real data, and does not.")
+    print("largest difference of coefficients from the compiled solver's, over losses and k = n, n/2, n/10; tol 1e-13")
+    print(f"{'data':12} {'rows':>6} {'columns':>8} {'float64':>9} {'float32':>9}   gap claimed in float32")
+    for name in DATASETS:
+        dataset = load_dataset(name, data_dir=folder, network=False)
+        X, y = dataset.X, dataset.y
+        X = np.ascontiguousarray((X - X.mean(axis=0)) / np.where(X.std(axis=0) > 0.0, X.std(axis=0), 1.0))
+        is_regression = dataset.task == "regression"
+        y = (y - y.mean()) / y.std() if is_regression else y
+        apart = {torch.float64: 0.0, torch.float32: 0.0}
+        gap = 0.0
+        for loss in INDIVIDUAL_LOSSES:
+            if (loss in CLASSIFICATION) == is_regression:
+                continue
+            for k in (1.0, 0.5, 0.1):
+                for dtype in apart:
+                    data = torch.tensor(X, dtype=dtype, device=DEVICE)
+                    arrays = data.cpu().numpy()  # in the same precision
+                    fits = []
+                    for features in (arrays, data):
+                        kind = ATkClassifier if loss in CLASSIFICATION else ATkRegressor
+                        with warnings.catch_warnings():
+                            warnings.simplefilter("ignore")  # a tolerance out of reach is what is asked for here
+                            warnings.simplefilter("ignore", CollapseWarning)
+                            fits.append(kind(loss, k=k, C=10.0, tol=1e-13).fit(features, y).to_numpy())
+                    apart[dtype] = max(apart[dtype], float(np.abs(fits[0].coef_ - fits[1].coef_).max()))
+                    if dtype == torch.float32:
+                        gap = max(gap, float(np.max(fits[1].dual_gap_ / fits[1].objective_)))
+        found = " ".join(f"{each:9.0e}" for each in apart.values())
+        print(f"{name:12} {len(X):6d} {X.shape[1]:8d} {found}   {gap:.0e}", flush=True)
+
+
+PARTS = {"fits": fits, "lbfgs": lbfgs, "compiled": compiled, "real": real}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], default=["fits", "lbfgs", "compiled"])
+    parser.add_argument("--columns", type=int, nargs="+", default=list(SIZES), choices=list(SIZES))
+    chosen = parser.parse_args()
+    where = torch.cuda.get_device_name() if ON_GPU else "CPU"
+    print(f"{time.strftime('%Y-%m-%d')}, {where}, {os.cpu_count()} cores, torch {torch.__version__}")
+    for part in chosen.parts:
+        PARTS[part](chosen.columns)
+
+
+if __name__ == "__main__":
+    main()
