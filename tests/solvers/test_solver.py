@@ -216,3 +216,14 @@ def test_a_sample_without_ties_says_nothing_of_the_intercept():
     y = np.sign(X[:, 0] + 0.5 * rng.standard_normal(9000))
     case = Case("hinge", "free", X, y, np.ones(9000), 9000.0, 1e7)
     assert solve_linear(case.problem, tol=1e-3).stop_reason is StopReason.CONVERGED
+
+
+@pytest.mark.parametrize("seed", [0, 4, 7])
+def test_a_working_set_that_cannot_be_solved_better_is_grown_all_the_same(seed):
+    """A tolerance beyond rounding: what is missing then is not digits but rows, and these are to be had."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((8000, 8))
+    X[:, 1] = np.exp(X[:, 1])
+    y = X @ rng.standard_normal(8) + rng.standard_t(2, 8000) * np.exp(X[:, 0])
+    case = Case("absolute_error", "free", X, y, np.ones(8000), 800.0, 10.0)
+    assert solve_linear(case.problem, tol=1e-14).reaches(1e-9)

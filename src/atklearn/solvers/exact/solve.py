@@ -26,6 +26,8 @@ __all__ = ["solve_linear"]
 # A working set pays if there are this many rows and the top k is at most this part of them.
 _MANY = 5000
 _SMALL_TOP = 0.2
+# So much more of a gap on all rows than on a working set shows that rows are missing in this.
+_MUCH_MORE = 10.0
 # A warm start takes the last smoothing of its predecessor times this: wide enough to move, narrow enough to gain.
 _RELAX = 25.0
 
@@ -212,15 +214,17 @@ def _solve_on_top(
         coef, smoothing, density = solved.coef, 5.0 * solved.smoothing, part.extend(solved.density)
         point = rows.at(coef, k, density)
         certificate = problem.certify_point(point)
-        if (
-            certificate.reaches(tol)
-            or solved.stop_reason is not StopReason.CONVERGED
-            or doubt.compare(certificate.objective)
-        ):
+        halted = solved.stop_reason in (StopReason.MAX_ITER, StopReason.CALLBACK)
+        # a part that has stalled is solved as well as it can be: what is missing may still be rows outside of it
+        stalled = solved.stop_reason is StopReason.STALLED and certificate.dual_gap <= _MUCH_MORE * solved.dual_gap
+        is_done = certificate.reaches(tol) or halted or stalled or doubt.compare(certificate.objective)
+        if not is_done:
+            before = part.rows.n_rows
+            part = point.largest(min(max(before, 2000), rows.room - before), beside=part, above=solved.threshold)
+            is_done = part.rows.n_rows == before  # there are no others
+        if is_done:
             otherwise = StopReason.STALLED if solved.stop_reason is StopReason.CONVERGED else solved.stop_reason
             return Solution.of(certificate, tol=tol, n_iter=steps, otherwise=otherwise, smoothing=solved.smoothing)
-        more = min(max(part.rows.n_rows, 2000), rows.room - part.rows.n_rows)
-        part = point.largest(more, beside=part, above=solved.threshold)
         density = part.restrict(density)
     density = None if density is None else part.extend(density)
     solution = _solve_on_rows(problem, coef, density, smoothing, tol, max_iter - steps, doubt.look)
