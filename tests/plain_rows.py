@@ -31,7 +31,7 @@ class PlainRows:
         self.n_rows, self.n_columns = self.design.shape
         self.ones = self.n_columns - 1 if intercept else None
         self.total = float(mass.sum())
-        self.room, self.is_far = self.n_rows, False
+        self.room, self.is_far, self.at_once = self.n_rows, False, 1
         self.is_dense = True
 
     def at(self, z: Array, k: float, density: Array | None = None) -> PlainPoint:

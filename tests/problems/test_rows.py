@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from rows_cases import KINDS, Stand, average_of_top, make_stand, read_density
+from rows_cases import KINDS, LOSSES, Stand, average_of_top, make_stand, read_density
 
 from atklearn.problems.rows import Reading
 
@@ -175,6 +175,25 @@ def test_a_sampled_curvature_is_told_stays_convex_and_is_right_on_average(kind, 
     drawn = [point.curvature(mu, form="matrix", most=most, seed=seed).matrix for seed in range(60)]
     assert min(np.linalg.eigvalsh(H).min() for H in drawn) >= -1e-10
     np.testing.assert_allclose(np.mean(drawn, axis=0), full, atol=0.05 * np.abs(full).max())
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "plain"])
+@pytest.mark.parametrize("loss", ["log_loss", "squared_hinge", "huber"])
+@pytest.mark.parametrize("share", [1.0, 0.4])
+def test_where_few_rows_carry_the_weight_these_are_drawn(kind, loss, share):
+    """Labels well separated, or errors mostly beyond the bend: rows drawn alike would miss whole directions."""
+    rng = np.random.default_rng(0)
+    X, z, mass = rng.standard_normal((20_000, 6)).astype(np.float32), 10.0 * rng.standard_normal(7), np.ones(20_000)
+    f = X @ z[:-1] + z[-1]
+    y = np.sign(f) if loss != "huber" else f + 200.0 * rng.standard_normal(20_000)
+    point = KINDS[kind](X, y, mass, LOSSES[loss], True).at(z, share * 20_000)
+    point.smooth(0.5)
+    full = point.curvature(0.5, form="matrix").matrix
+    root = np.linalg.inv(np.linalg.cholesky(full + 1e-9 * np.trace(full) * np.eye(7)))
+    for seed in range(5):
+        drawn = point.curvature(0.5, form="matrix", most=400, seed=seed)
+        assert drawn.is_sampled
+        assert np.linalg.norm(root @ (drawn.matrix - full) @ root.T, 2) < 0.5
 
 
 # Moves

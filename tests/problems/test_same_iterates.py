@@ -71,13 +71,13 @@ def many_rows(loss: str, share: float, n: int, noise: float = 0.3) -> Case:
 @pytest.mark.parametrize("loss", LOSSES)
 def test_working_sets_grow_the_same_way(loss, monkeypatch):
     monkeypatch.setattr(solve, "_MANY", 1000)
-    monkeypatch.setattr(solve, "LARGE", 1000)  # at zero, where one would start else, all classification losses tie
+    monkeypatch.setattr(thinning, "LARGE", 1000)  # at zero, where one would start else, all classification losses tie
     assert take_the_same_way(many_rows(loss, 0.02, n=3000, noise=0.01))  # more would collapse
 
 
 @pytest.mark.parametrize("loss", ["log_loss", "absolute_error"])
 def test_thinned_starts_are_the_same(loss, monkeypatch):
-    monkeypatch.setattr(solve, "LARGE", 1000)
+    monkeypatch.setattr(thinning, "LARGE", 1000)
     assert take_the_same_way(many_rows(loss, 0.5, n=3000))
 
 
@@ -231,8 +231,7 @@ N_SEALED = 211
 @pytest.mark.parametrize("loss", ["log_loss", "hinge", "absolute_error"])
 def test_solver_grid_and_collapse_run_on_rows_that_show_nothing_but_the_interface(loss, monkeypatch):
     monkeypatch.setattr(solve, "_MANY", 100)
-    monkeypatch.setattr(solve, "LARGE", 200)
-    monkeypatch.setattr(balance, "LARGE", 200)
+    monkeypatch.setattr(thinning, "LARGE", 200)
     case = many_rows(loss, 0.05, n=N_SEALED)
     open_problem = case.problem_on(PlainRows)
     problem = Problem(Sealed(open_problem.rows, Rows), case.k, case.C, "free")

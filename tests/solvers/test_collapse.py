@@ -13,7 +13,7 @@ from scipy.optimize import linprog
 
 from atklearn.problems.compiled_rows import CompiledRows
 from atklearn.problems.solution import StopReason
-from atklearn.solvers.exact import balance
+from atklearn.solvers.exact import thinning
 from atklearn.solvers.exact.balance import certify_zero
 from atklearn.solvers.exact.grid import solve_grid
 from atklearn.solvers.exact.solve import solve_linear
@@ -84,7 +84,7 @@ def test_densities_of_a_larger_k_certify_a_smaller_one_without_a_step():
 
 
 def test_many_rows_start_from_a_part_of_them(monkeypatch):
-    monkeypatch.setattr(balance, "LARGE", 1000)
+    monkeypatch.setattr(thinning, "LARGE", 1000)
     case = noisy_case(n=8000)
     limit = switch(case)
     certificate, steps = certify_zero(replace(case, k=0.9 * limit).problem, 1e-6, 100)

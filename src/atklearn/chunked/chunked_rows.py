@@ -48,7 +48,7 @@ class ChunkedRows:
         self.n_columns = counted.n_features + view.ones
         self.ones = counted.n_features if view.ones else None
         self.total = counted.total
-        self.is_far = True
+        self.is_far, self.at_once = True, 1
         self.room = max(int(ROOM / counted.bytes_per_row), 1000)
         self.each = counted.mass.low if counted.mass.low == counted.mass.high else None
         targets = Extremes(-1.0, 1.0) if view.sight.labels is not None else counted.targets

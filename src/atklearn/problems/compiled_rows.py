@@ -64,7 +64,7 @@ class CompiledRows:
         self.n_columns = self.n_features + intercept
         self.ones = self.n_features if intercept else None
         self.total = float(mass.sum())
-        self.room, self.is_far = self.n_rows, False
+        self.room, self.is_far, self.at_once = self.n_rows, False, 1
         least, most = threads.extremes(mass)
         self.each = least if least == most else None  # the mass of every row, if they are alike
         self.target_range = threads.extremes(y)

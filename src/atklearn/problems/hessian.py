@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from atklearn.problems import passes, threads
 from atklearn.problems.expansion import Losses, Paying
 from atklearn.problems.features import Features
 from atklearn.problems.packed import PackedSymmetric
-from atklearn.problems.picking import Places, sample_runs
+from atklearn.problems.picking import Places, is_even, sample_by_weight, sample_runs
 
 __all__ = ["gram", "operator", "packed_gram", "weighted_rows"]
 
@@ -35,11 +36,38 @@ def weighted_rows(
     picked, n_tied = _strata(at.r)
     is_sampled = most is not None and picked.size > most
     if most is not None and is_sampled:
-        picked, scale = sample_runs((picked[:n_tied], picked[n_tied:]), most, seed)
+        rng = np.random.default_rng(seed)
+
+        def weights(rows: Places) -> Array:
+            out = np.empty(rows.size)
+            curvatures = paid.curvatures(at, rows, cautious=cautious)
+            threads.over_rows(passes.weights, rows.size, 3.0, rows, at.r, at.slope, curvatures, u, mu, out)
+            return out
+
+        drawn = [_draw(stratum, most, rng, weights) for stratum in (picked[:n_tied], picked[n_tied:])]
+        picked, scale = (np.concatenate(parts) for parts in zip(*drawn, strict=True))
     else:
         scale = np.ones(picked.size)
     curvatures = paid.curvatures(at, picked, cautious=cautious)
     return *_weigh(picked, scale, at.r, at.slope, curvatures, u, mu), is_sampled
+
+
+def _draw(
+    rows: Places, most: int, rng: np.random.Generator, weights: Callable[[Places], Array]
+) -> tuple[Places, Array]:  # fmt: skip
+    """Draw up to ``most`` of the rows; return them, and how many rows each stands for.
+
+    Neighbours are quick to read and mostly as good as any others. Where few rows carry the weight, as on labels that
+    are well separated, these have to be found: every row is weighed then.
+    """
+    if rows.size <= most:
+        return rows, np.ones(rows.size)
+    drawn = sample_runs(rows, most, rng)
+    h = weights(drawn)
+    if is_even(h.size, float(h.sum()), float(h @ h)):
+        return drawn, np.full(drawn.size, rows.size / drawn.size)
+    places, scale = sample_by_weight(weights(rows), most, rng)
+    return rows[places], scale
 
 
 def _strata(r: Array) -> tuple[Places, int]:

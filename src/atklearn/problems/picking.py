@@ -9,27 +9,51 @@ import numpy.typing as npt
 
 from atklearn.losses.individual import Array
 
-__all__ = ["PickedRows", "Places", "largest_places", "sample_runs"]
+__all__ = ["PickedRows", "Places", "is_even", "largest_places", "sample_by_weight", "sample_runs"]
 
 Places: TypeAlias = npt.NDArray[np.intp]
 
 # Neighbouring rows drawn together.
 _RUN = 8
+# Where a smaller part of the rows than this carries the weight, not all are drawn alike.
+_EVEN = 0.3
 
 
-def sample_runs(parts: tuple[Places, Places], most: int, seed: int) -> tuple[Places, Array]:
-    """Draw up to ``most`` rows from each part; return them and how many rows each stands for."""
-    rng = np.random.default_rng(seed)
-    picked, scales = [], []
-    for part in parts:
-        sample = part
-        if part.size > most:  # short runs, one from each of as many equal parts: random, yet quick to read
-            runs = most // _RUN
-            starts = ((np.arange(runs) + rng.random(runs)) * ((part.size - _RUN) / runs)).astype(np.intp)
-            sample = part[(starts[:, None] + np.arange(_RUN)).ravel()]
-        picked.append(sample)
-        scales.append(np.full(sample.size, part.size / max(sample.size, 1)))
-    return np.concatenate(picked), np.concatenate(scales)
+def is_even(count: int, weight: float, square: float) -> bool:
+    """Say whether rows drawn alike tell the weighted sum of so many, the sums of their weights and squares given.
+
+    Examples
+    --------
+    >>> is_even(4, 4.0, 4.0), is_even(4, 4.0, 16.0)  # 1 + 1 + 1 + 1, and 4 + 0 + 0 + 0
+    (True, False)
+    """
+    return weight * weight >= _EVEN * count * square
+
+
+def sample_runs(rows: Places, most: int, rng: np.random.Generator) -> Places:
+    """Draw ``most`` of the rows: short runs, one from each of as many equal parts; random, yet quick to read."""
+    runs = most // _RUN
+    starts = ((np.arange(runs) + rng.random(runs)) * ((rows.size - _RUN) / runs)).astype(np.intp)
+    return np.asarray(rows[(starts[:, None] + np.arange(_RUN)).ravel()])
+
+
+def sample_by_weight(weights: Array, most: int, rng: np.random.Generator) -> tuple[Places, Array]:
+    """Draw ``most`` places, each as often as it weighs; return them, sorted, and how many places each stands for.
+
+    Examples
+    --------
+    >>> places, scale = sample_by_weight(np.array([0.0, 2.0, 0.0, 6.0]), 4, np.random.default_rng(0))
+    >>> places, scale
+    (array([1, 3, 3, 3]), array([1.        , 0.33333333, 0.33333333, 0.33333333]))
+    """
+    ends = np.cumsum(weights)
+    step = float(ends[-1]) / most
+    if step == 0.0:
+        return np.zeros(0, dtype=np.intp), np.zeros(0)
+    # one from each of as many equal parts of the weight
+    places = np.searchsorted(ends, (np.arange(most) + rng.random(most)) * step, side="right")
+    places = np.minimum(places, np.flatnonzero(weights)[-1])  # rounding may reach beyond the last that has weight
+    return places, step / weights[places]
 
 
 def largest_places(losses: Array, count: int) -> Places:

@@ -205,6 +205,8 @@ class Rows(Protocol):
     """How many of them a part in memory may have."""
     is_far: bool
     """Whether every pass over X is dear, be it over few of the rows."""
+    at_once: int
+    """So many rows take no longer than fewer would."""
     ones: int | None
     """Which entry of z belongs to the column of ones."""
 

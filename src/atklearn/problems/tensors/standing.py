@@ -12,18 +12,33 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from atklearn.losses.individual import Array
+from atklearn.losses.individual import Array, Kink
 from atklearn.problems import smoothing
+from atklearn.problems.picking import is_even
 from atklearn.problems.rows import Reading
 from atklearn.problems.tensors import triton_standing
 from atklearn.problems.tensors.tensor_losses import Expansion, TensorLoss
 from atklearn.problems.tensors.triton_language import serves
 from atklearn.problems.tensors.triton_standing import Asked
 
-__all__ = ["Look", "Standing"]
+__all__ = ["Look", "Standing", "Stratum"]
 
 # Samples at a time: so that what is computed on the way stays small beside X, on a CPU in the cache.
 _CPU_BLOCK, _GPU_BLOCK = 1 << 16, 1 << 24
+
+
+@dataclass(frozen=True)
+class Stratum:
+    """Samples that go into the Hessian: how many, the sum of their weights there, and that of the squares of these."""
+
+    count: int
+    weight: float
+    square: float
+
+    @property
+    def is_even(self) -> bool:
+        """Whether any of them are as good as others to know the weights of all."""
+        return is_even(self.count, self.weight, self.square)
 
 
 @dataclass(frozen=True)
@@ -36,15 +51,15 @@ class Look:
         What :func:`atklearn.problems.smoothing.conclude` reads.
     low, high : float
         The smallest and the largest prediction.
-    n_tied, n_full : int
-        How many samples are between the bounds of their density, and at the upper.
+    tied, full : Stratum
+        Those between the bounds of their density, and those at the upper.
     """
 
     sums: Array
     low: float
     high: float
-    n_tied: int
-    n_full: int
+    tied: Stratum
+    full: Stratum
 
 
 @dataclass(frozen=True)
@@ -106,6 +121,11 @@ class Standing:
         """
         seen: dict[float, Look] = {}
         pulls = torch.empty_like(self.f)
+        if self.has_kernels:
+            numbers, guess, is_found = triton_standing.search(self.operands, mu, guess, t, along, pulls)
+            if is_found:
+                told = self._look_of(numbers)
+                return Reading(*smoothing.conclude(guess, told.sums)), told, pulls
 
         def look(lam: float) -> Look:
             if lam not in seen:
@@ -125,29 +145,35 @@ class Standing:
     def look(self, mu: float, lam: float, pulls: Tensor, t: float = 0.0, along: Tensor | None = None) -> Look:
         """Sum up what the densities at a threshold say, at ``f + t * along``; fill ``pulls`` with ``u r s'``."""
         if self.has_kernels:
-            told = triton_standing.look(self.operands, mu, lam, t, along, pulls).cpu().numpy()
-            n_tied, told[9] = int(told[9]), self.total / self.k
-            return Look(told[:13], -float(told[14]), float(told[15]), n_tied, int(told[13]))
+            return self._look_of(triton_standing.search(self.operands, mu, lam, t, along, pulls, most=1)[0])
         looked = []
         for rows, part in self.parts():
             way: Tensor | float = 0.0 if along is None else along[rows]
             there = part if along is None else part.at(part.f + t * along[rows])
             looked.append(there._look(mu, lam, pulls[rows], way))
         sums, lows, highs = (torch.stack(parts) for parts in zip(*looked, strict=True))
-        told = torch.cat([sums.sum(0), lows.amin()[None], highs.amax()[None]]).cpu().numpy()
-        return Look(told[:13], float(told[15]), float(told[16]), int(told[13]), int(told[14]))
+        return self._look_of(torch.cat([sums.sum(0), -lows.amin()[None], highs.amax()[None]]).cpu().numpy())
+
+    def _look_of(self, numbers: Array) -> Look:
+        """Return what was seen, from numbers in the order of :func:`triton_standing.search`."""
+        sums, tied, full = numbers[:13], numbers[13:16].tolist(), numbers[16:19].tolist()
+        sums[9] = self.total / self.k
+        low, high = -float(numbers[-2]), float(numbers[-1])
+        return Look(sums, low, high, Stratum(int(tied[0]), *tied[1:]), Stratum(int(full[0]), *full[1:]))
 
     def _look(self, mu: float, lam: float, pulls: Tensor, along: Tensor | float) -> tuple[Tensor, Tensor, Tensor]:
-        u, (s, slope, _) = self.mass / self.k, self.expansion()
+        u, (s, slope, bend) = self.mass / self.k, self.expansion()
         r = self._densities(s, mu, lam)
         density, value, distance = r.abs(), u * (r * s).abs(), s - lam
         a = torch.mul(u * r, slope, out=pulls)
         over = ((s.abs() if self.two_sided else s) - lam).clamp(min=0.0)
+        tied, full = (density > 0.0) & (density < 1.0), (density >= 1.0) & self._enters(slope, bend)
+        tied_weight, full_weight = u * tied * (density * bend + slope**2 / mu), u * full * bend
         sums = torch.stack([
             (u * over).sum(),
             (u * (over - (r * s - lam * density))).sum(),
             (u * density).sum(),
-            (u * ((density > 0.0) & (density < 1.0))).sum(),
+            (u * tied).sum(),
             a.clamp(min=0.0).sum(),
             (-a).clamp(min=0.0).sum(),
             (value * (a > 0.0)).sum(),
@@ -157,8 +183,8 @@ class Standing:
             (u * distance).sum(),
             (u * distance**2).sum(),
             (u * s.abs()).sum(),
-            ((density > 0.0) & (density < 1.0)).sum(),
-            (density >= 1.0).sum(),
+            tied.sum(), tied_weight.sum(), (tied_weight**2).sum(),
+            full.sum(), full_weight.sum(), (full_weight**2).sum(),
         ])  # fmt: skip
         return sums, self.f.amin(), self.f.amax()
 
@@ -178,11 +204,23 @@ class Standing:
         return self._filled(lambda part: part._densities(part.expansion().s, mu, lam))
 
     def strata(self, mu: float, lam: float) -> Tensor:
-        """Return 0 for samples without density, 1 for those between its bounds, 2 at the upper: int8, shape (n,)."""
+        """Return 1 for samples between the bounds of their density, 2 for those at the upper: int8, shape (n,).
+
+        All others, and those at the upper that have no curvature, do not go into the Hessian: 0.
+        """
         if self.has_kernels:
             return triton_standing.filled(self.operands, Asked.STRATUM, mu, lam)
-        size = self.densities(mu, lam).abs()
-        return (size > 0.0).to(torch.int8) + (size >= 1.0).to(torch.int8)
+        return self._filled(lambda part: part._strata(mu, lam))
+
+    def _strata(self, mu: float, lam: float) -> Tensor:
+        s, slope, bend = self.expansion()
+        size = self._densities(s, mu, lam).abs()
+        full = (size >= 1.0) & self._enters(slope, bend)
+        return torch.where(full, 2, ((size > 0.0) & (size < 1.0)).to(torch.int8)).to(torch.int8)
+
+    def _enters(self, slope: Tensor, bend: Tensor) -> Tensor:
+        """Say which samples, their density being at its upper bound, go into the Hessian, be it a cautious one."""
+        return (bend > 0.0) | (slope != 0.0) if self.loss.kink is Kink.NONE else bend > 0.0
 
     def losses(self) -> Tensor:
         """Return the losses, shape (n,); those with a positive part without it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +15,7 @@ from atklearn.losses.individual import Array, Kink
 from atklearn.problems.packed import PackedSymmetric
 from atklearn.problems.rows import Curvature, Form
 from atklearn.problems.tensors import triton_curvature
-from atklearn.problems.tensors.standing import Standing
+from atklearn.problems.tensors.standing import Standing, Stratum
 from atklearn.problems.tensors.tensor_matrix import TensorMatrix
 
 __all__ = ["curvature"]
@@ -25,6 +25,7 @@ _PART = 0.125  # of all rows: more are not worth to be looked for
 # A device multiplies rows quicker than it gathers them: more than these tell nothing new.
 _ENOUGH, _ENOUGH_PER_COLUMN = 1 << 20, 400
 _BLOCK = 1 << 25  # numbers that are scaled at a time
+_GOLDEN = 0.6180339887498949  # whose multiples are spread most evenly, as to their fractions
 
 
 class _Weights(NamedTuple):
@@ -48,12 +49,15 @@ class _Picked:
     scales : tuple of float
         How many rows stand for one that is between the bounds of its density, and for one that is at the upper: among
         those picked, then among those drawn.
+    own : Tensor or None
+        The same of every row by itself, beside these scales.
     is_sampled : bool
     """
 
     places: Tensor | None = None
     n_listed: int = 0
     scales: tuple[float, float, float, float] = (1.0, 1.0, 1.0, 1.0)
+    own: Tensor | None = None
     is_sampled: bool = False
 
 
@@ -77,15 +81,16 @@ class _Rows:
         size = max(_BLOCK // self.matrix.n_columns, 1)
         for begin in range(0, max(self.count, 1), size):
             end = min(begin + size, self.count)
-            weights = self._weights(begin, end)
+            weights = self.weigh(begin, end)
             yield weights, self.matrix.scaled(self.picked.places, begin, weights.roots)
 
-    def _weights(self, begin: int, end: int) -> _Weights:
+    def weigh(self, begin: int, end: int) -> _Weights:
+        """Return the weights of the rows numbered so, of those picked."""
         picked, kink = self.picked, self.at.loss.kink
         if self.at.has_kernels:
             return _Weights(*triton_curvature.weigh_rows(
-                self.at.operands, self.mu, self.lam, picked.places, begin, end - begin, picked.n_listed, picked.scales,
-                is_smooth=kink is Kink.NONE, cautious=self.cautious,
+                self.at.operands, self.mu, self.lam, picked.places, picked.own, begin, end - begin, picked.n_listed,
+                picked.scales, cautious=self.cautious,
             ))  # fmt: skip
         at = self.at.take(slice(begin, end) if picked.places is None else picked.places[begin:end])
         s, slope, bend = at.expansion()
@@ -99,21 +104,23 @@ class _Rows:
             u[:n_listed] * (listed_tied * tied[:n_listed] + listed_full * ~tied[:n_listed]),
             u[n_listed:] * (drawn_tied * tied[n_listed:] + drawn_full * ~tied[n_listed:]),
         ])  # fmt: skip
+        u = u if picked.own is None else u * picked.own[begin:end]
         roots = (u * r.abs() * bend + torch.where(tied, u * slope**2 / self.mu, 0.0)).sqrt()
         pulls = torch.where(tied, u * r.sign() * slope, 0.0)
         return _Weights(roots, torch.where(roots > 0.0, pulls / roots, 0.0), torch.where(tied, u, 0.0))
 
 
 def curvature(
-    matrix: TensorMatrix, at: Standing, lam: float, moving: float, mu: float, counts: tuple[int, int], *, form: Form,
-    cautious: bool, most: int | None, seed: int,
+    matrix: TensorMatrix, at: Standing, lam: float, moving: float, mu: float, strata: tuple[Stratum, Stratum], *,
+    form: Form, cautious: bool, most: int | None, seed: int,
 ) -> Curvature:  # fmt: skip
     """Return what :meth:`atklearn.problems.rows.Point.curvature` says.
 
     ``lam`` and ``moving`` are the threshold and the moving mass of the last reading, which was made with ``mu``;
-    ``counts`` are the samples that are between the bounds of their density, and at the upper.
+    ``strata`` are the samples that are between the bounds of their density, and those at the upper.
     """
-    rows = _Rows(matrix, at, mu, lam, cautious, _pick(at, mu, lam, counts, matrix.n_columns, most, seed))
+    everything = _Rows(matrix, at, mu, lam, cautious, _Picked())
+    rows = replace(everything, picked=_pick(everything, strata, most, seed))
     if form == "product":
         return _as_product(rows, moving)
     n = matrix.n_columns
@@ -160,27 +167,63 @@ def _as_product(rows: _Rows, moving: float) -> Curvature:
     return Curvature(None, None, product, diagonal.cpu().numpy(), rows.picked.is_sampled, tied_mass > 0.0)
 
 
-def _pick(
-    at: Standing, mu: float, lam: float, counts: tuple[int, int], n_columns: int, most: int | None, seed: int
-) -> _Picked:  # fmt: skip
-    """Return the rows of positive density: all, or up to ``most`` of those between its bounds and of the others."""
-    n, (n_tied, n_full) = len(at.f), counts
-    if most is None or n_tied + n_full <= most:
-        if n_tied + n_full > _PART * n:
+def _pick(everything: _Rows, strata: tuple[Stratum, Stratum], most: int | None, seed: int) -> _Picked:
+    """Return the rows that have weight: all, or about ``most`` of either stratum."""
+    at, (tied, full) = everything.at, strata
+    n, count = len(at.f), tied.count + full.count
+    if most is None or count <= most:
+        if count > _PART * n:
             return _Picked()
-        return _Picked(torch.nonzero(at.strata(mu, lam)).ravel(), n_tied + n_full)
-    most = min(most, max(_ENOUGH, _ENOUGH_PER_COLUMN * n_columns))
+        return _Picked(torch.nonzero(at.strata(everything.mu, everything.lam)).ravel(), count)
+    most = min(most, max(_ENOUGH, _ENOUGH_PER_COLUMN * everything.matrix.n_columns))
     shift = np.random.default_rng(seed).random()
-    if n_tied > max(most, _PART * n):  # so many that draws from all rows meet enough of them
-        drawn, scale = _draw(n, 2 * most * n // (n_tied + n_full), shift, at.f.device)
+    if any(stratum.count > most and not stratum.is_even for stratum in strata):
+        return _pick_by_weight(everything, strata, most, shift)
+    if tied.count > max(most, _PART * n):  # so many that draws from all rows meet enough of them
+        drawn, scale = _draw(n, 2 * most * n // count, shift, at.f.device)
         return _Picked(drawn, 0, (0.0, 0.0, scale, scale), is_sampled=True)
-    strata = at.strata(mu, lam)
-    listed, scale_tied = torch.nonzero(strata == 1).ravel(), 1.0
-    if n_tied > most:
-        places, scale_tied = _draw(n_tied, most, shift, at.f.device)
-        listed = listed[places]
-    drawn, scale = _draw(n, most * n // max(n_full, 1), shift, at.f.device)
-    return _Picked(torch.cat([listed, drawn]), len(listed), (scale_tied, 0.0, 0.0, scale), is_sampled=True)
+    codes = at.strata(everything.mu, everything.lam)
+    some_tied, scale_tied = _draw_from(torch.nonzero(codes == 1).ravel(), most, shift)
+    if full.count > max(most, _PART * n):
+        some_full, scale_full = _draw(n, most * n // full.count, shift, at.f.device)
+    else:
+        some_full, scale_full = _draw_from(torch.nonzero(codes == 2).ravel(), most, shift)
+    places = torch.cat([some_tied, some_full])
+    return _Picked(places, len(some_tied), (scale_tied, 0.0, 0.0, scale_full), is_sampled=True)
+
+
+def _pick_by_weight(everything: _Rows, strata: tuple[Stratum, Stratum], most: int, shift: float) -> _Picked:
+    """Return rows drawn as often as they weigh: where few carry the weight, others would tell next to nothing."""
+    weights = everything.weigh(0, everything.count)
+    h, is_tied = weights.roots**2, weights.ties > 0.0
+    del weights
+    picked = []
+    for stratum, members in zip(strata, (is_tied, ~is_tied), strict=True):
+        own = torch.where(members, h, 0.0)
+        if stratum.count <= most:
+            places = torch.nonzero(own).ravel()
+            picked.append((places, torch.ones_like(places, dtype=torch.float64)))
+        else:
+            picked.append(_draw_by_weight(own, most, shift))
+    places, scales = (torch.cat(parts) for parts in zip(*picked, strict=True))
+    return _Picked(places, own=scales, is_sampled=True)
+
+
+def _draw_by_weight(h: Tensor, count: int, shift: float) -> tuple[Tensor, Tensor]:
+    """Draw places as often as they weigh; return how many each stands for, too."""
+    ends = torch.cumsum(h, 0)
+    steps = torch.arange(count, dtype=torch.float64, device=h.device)
+    # one from each of as many equal parts of the weight, at places in these that follow no pattern
+    along = steps + (shift + _GOLDEN * steps) % 1.0
+    places = torch.searchsorted(ends, along * (ends[-1] / count), right=True).clamp_(max=len(h) - 1)
+    drawn = h[places]
+    return places, torch.where(drawn > 0.0, ends[-1] / count / drawn, 0.0)
+
+
+def _draw_from(listed: Tensor, most: int, shift: float) -> tuple[Tensor, float]:
+    """Draw about ``most`` of the listed places, or take all; return how many each stands for, too."""
+    places, scale = _draw(len(listed), most, shift, listed.device)
+    return listed[places] if scale > 1.0 else listed, scale
 
 
 def _draw(n: int, count: int, shift: float, device: torch.device) -> tuple[Tensor, float]:

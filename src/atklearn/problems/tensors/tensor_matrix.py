@@ -68,11 +68,11 @@ class TensorMatrix:
     def pull_back(self, a: Tensor) -> Array:
         """Return ``X^T a``."""
         if self.has_kernels:
-            total = triton_matrix.pull_back(self.X, a, self.centre, self.inverse_scale)
-        else:
-            total = torch.zeros(self.d, dtype=torch.float64, device=self.X.device)
-            for part, block in self._blocks():
-                total += block.T @ a[part]
+            total = triton_matrix.pull_back(self.X, self.has_ones, a, self.centre, self.inverse_scale)
+            return np.asarray(total.cpu().numpy())
+        total = torch.zeros(self.d, dtype=torch.float64, device=self.X.device)
+        for part, block in self._blocks():
+            total += block.T @ a[part]
         if self.has_ones:
             total = torch.cat([total, a.sum().reshape(1)])
         return np.asarray(total.cpu().numpy())

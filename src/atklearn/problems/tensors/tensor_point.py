@@ -57,7 +57,7 @@ class TensorPoint:
         self.mu, self.threshold, self.moving = 1.0, 0.0, 0.0
         self.range: tuple[float, float] | None = None  # of the predictions, once they were looked at
         self.pulls: Tensor | None = None  # ``u r s'``, as long as it holds
-        self.counts = 0, 0  # of samples between the bounds of their density, and at the upper
+        self.look: Look | None = None  # what the last reading was read from
         self.refresh()
 
     @property
@@ -79,8 +79,7 @@ class TensorPoint:
     def take(self, mu: float, reading: Reading, look: Look, pulls: Tensor) -> None:
         """Make a reading that of the point."""
         self.mu, self.threshold, self.moving, self.density = mu, reading.threshold, reading.moving, None
-        self.range, self.counts = (look.low, look.high), (look.n_tied, look.n_full)
-        self.pulls = pulls
+        self.range, self.look, self.pulls = (look.low, look.high), look, pulls
 
     def recentre(self) -> None:
         """Make the densities the centre."""
@@ -123,9 +122,10 @@ class TensorPoint:
         self, mu: float, *, form: Form, cautious: bool = False, most: int | None = None, seed: int = 0
     ) -> Curvature:
         """Return the generalised Hessian of the smoothed loss."""
+        assert self.look is not None
         return curvature(
-            self.rows.matrix, self.standing, self.threshold, self.moving, mu, self.counts, form=form,
-            cautious=cautious, most=most, seed=seed,
+            self.rows.matrix, self.standing, self.threshold, self.moving, mu, (self.look.tied, self.look.full),
+            form=form, cautious=cautious, most=most, seed=seed,
         )  # fmt: skip
 
     def prove(self, *, balanced: bool) -> Proof:

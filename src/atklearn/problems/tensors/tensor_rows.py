@@ -27,6 +27,8 @@ __all__ = ["TensorRows"]
 
 # So few numbers of X are passed over by the host before a device has been told to.
 _FEW_NUMBERS = 1 << 19
+# So many numbers of X take a device hardly longer than to be told to pass over them.
+_MOMENT = 1 << 28
 # Up to so many, places are drawn on the host as for other rows; more are drawn where X lies.
 _FEW_PLACES = 1 << 16
 
@@ -70,6 +72,7 @@ class TensorRows:
         self.ones = self.n_features if intercept else None
         self.room = self.n_rows
         self.is_remote = X.is_cuda
+        self.at_once = _MOMENT // max(self.n_columns, 1) if self.is_remote else 1
         self.each = _each(mass)  # the mass of every row, if they are alike
         self.total = float(mass.sum()) if self.each is None else self.each * self.n_rows
         self.paid = TensorLoss(loss)

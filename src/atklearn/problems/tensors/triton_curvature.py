@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from atklearn.problems.tensors.triton_language import jit, launch, tl
-from atklearn.problems.tensors.triton_losses import density_of, expand
+from atklearn.problems.tensors.triton_losses import density_of, expand, is_smooth
 from atklearn.problems.tensors.triton_standing import Operands
 
 __all__ = ["scaled_rows", "weigh_rows"]
@@ -18,11 +18,11 @@ _TILE, _WIDEST = 2048, 64
 
 @jit
 def _weigh_rows(
-    code: tl.constexpr, is_smooth: tl.constexpr, cautious: tl.constexpr, delta: tl.float64, f, y, centre, mass,
-    inverse_k: tl.float64, inverse_mu: tl.float64, lam: tl.float64, rows, first, n_listed, listed_tied: tl.float64,
+    code: tl.constexpr, cautious: tl.constexpr, delta: tl.float64, f, y, centre, mass,
+    inverse_k: tl.float64, inverse_mu: tl.float64, lam: tl.float64, rows, own, first, n_listed, listed_tied: tl.float64,
     listed_full: tl.float64, drawn_tied: tl.float64, drawn_full: tl.float64, roots, ratios, ties, m, centre_stride,
     mass_stride,
-    has_rows: tl.constexpr, block: tl.constexpr,
+    has_rows: tl.constexpr, has_own: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
     drawn = tl.program_id(0).to(tl.int64) * block + tl.arange(0, block)
     inside = drawn < m
@@ -34,7 +34,7 @@ def _weigh_rows(
     middle = tl.load(centre + places * centre_stride, mask=inside, other=0.0)
     u = tl.load(mass + places * mass_stride, mask=inside, other=0.0) * inverse_k
     s, slope, bend = expand(code, delta, at, target)
-    if cautious and is_smooth:
+    if cautious and is_smooth(code):
         bend = tl.maximum(bend, slope * slope / tl.maximum(2.0 * s, 1e-300))
     r = density_of(code, s, middle, inverse_mu, lam)
     size = tl.abs(r)
@@ -42,6 +42,8 @@ def _weigh_rows(
     is_listed = first + drawn < n_listed
     scale_tied, scale_full = tl.where(is_listed, listed_tied, drawn_tied), tl.where(is_listed, listed_full, drawn_full)
     u *= tl.where(tied, scale_tied, scale_full)
+    if has_own:
+        u *= tl.load(own + first + drawn, mask=inside, other=0.0)
     h = u * size * bend + tl.where(tied, u * slope * slope * inverse_mu, 0.0)
     root = tl.sqrt(h)
     pull = tl.where(tied, u * slope * tl.where(r < 0.0, -1.0, 1.0), 0.0)
@@ -74,8 +76,8 @@ def _scaled_rows(
 
 
 def weigh_rows(
-    at: Operands, mu: float, lam: float, rows: Tensor | None, first: int, m: int, n_listed: int,
-    scales: tuple[float, float, float, float], *, is_smooth: bool, cautious: bool,
+    at: Operands, mu: float, lam: float, rows: Tensor | None, own: Tensor | None, first: int, m: int, n_listed: int,
+    scales: tuple[float, float, float, float], *, cautious: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """Return, for m rows, the roots of their weights in the Hessian, pulls over roots, and masses of tied ones.
 
@@ -86,21 +88,21 @@ def weigh_rows(
         Of the densities.
     rows : Tensor of int64 or None
         Which rows, those from ``first`` on being meant; None for all.
+    own : Tensor or None
+        Of each of these rows, how many stand for it beside what the scales say.
     first, m : int
     n_listed : int
     scales : tuple of float
         How many rows stand for one that is between the bounds of its density, and at the upper: among the first
         ``n_listed``, then among the others.
-    is_smooth : bool
-        Whether the loss has no kink.
     cautious : bool
     """
     roots, ratios, ties = torch.empty((3, m), dtype=torch.float64, device=at.f.device)
     launch(
         _weigh_rows, (-(-m // _BLOCK),), at.f.device,
-        at.code, is_smooth, cautious, at.delta, at.f, at.y, at.centre, at.mass, 1.0 / at.k, 1.0 / mu, lam,
-        at.f if rows is None else rows, first, n_listed, *scales, roots, ratios, ties, m, at.centre.stride(0),
-        at.mass.stride(0), rows is not None, _BLOCK,
+        at.code, cautious, at.delta, at.f, at.y, at.centre, at.mass, 1.0 / at.k, 1.0 / mu, lam,
+        at.f if rows is None else rows, at.f if own is None else own, first, n_listed, *scales, roots, ratios, ties, m,
+        at.centre.stride(0), at.mass.stride(0), rows is not None, own is not None, _BLOCK,
     )  # fmt: skip
     return roots, ratios, ties
 

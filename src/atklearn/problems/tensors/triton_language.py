@@ -28,10 +28,12 @@ else:
     HAS_TRITON = True
     jit, constant = triton.jit, tl.constexpr
 
-__all__ = ["HAS_TRITON", "N_SUMS", "add_up", "constant", "jit", "launch", "processors", "serves", "tl"]
+__all__ = [
+    "HAS_TRITON", "N_SUMS", "PARTS", "add_up", "constant", "jit", "launch", "processors", "serves", "tl", "totals",
+]  # fmt: skip
 
-N_SUMS = 16  # that a program leaves, the last two of them maxima
-_PARTS = 128  # of them added up at a time
+N_SUMS = 32  # that a program leaves at most, the last two of them maxima
+PARTS = 64  # programs whose sums are added up at a time
 
 
 def serves(tensor: Tensor) -> bool:
@@ -74,7 +76,8 @@ def launch(kernel: Any, grid: tuple[int, ...], device: torch.device, *arguments:
 
 
 @jit
-def _add_up(partial, out, n_parts, n_sums: tl.constexpr, parts: tl.constexpr):
+def totals(partial, n_parts, n_sums: tl.constexpr, parts: tl.constexpr):
+    """Return the sums of what programs have left; of the last two columns the maxima."""
     columns = tl.arange(0, n_sums)
     total = tl.zeros([parts, n_sums], dtype=tl.float64)
     most = tl.full([parts, n_sums], float("-inf"), dtype=tl.float64)
@@ -84,16 +87,21 @@ def _add_up(partial, out, n_parts, n_sums: tl.constexpr, parts: tl.constexpr):
         found = tl.load(partial + rows[:, None] * n_sums + columns[None, :], mask=inside, other=0.0)
         total += found
         most = tl.maximum(most, tl.where(inside, found, float("-inf")))
-    tl.store(out + columns, tl.where(columns < n_sums - 2, tl.sum(total, 0), tl.max(most, 0)))
+    return tl.where(columns < n_sums - 2, tl.sum(total, 0), tl.max(most, 0))
+
+
+@jit
+def _add_up(partial, out, n_parts, n_sums: tl.constexpr, parts: tl.constexpr):
+    tl.store(out + tl.arange(0, n_sums), totals(partial, n_parts, n_sums, parts))
 
 
 def add_up(partial: Tensor) -> Tensor:
-    """Return the sums of what programs have left, shape (16,); of the last two columns the maxima.
+    """Return the sums of what programs have left, shape (N_SUMS,); of the last two columns the maxima.
 
     Parameters
     ----------
-    partial : Tensor of shape (n_programs, 16)
+    partial : Tensor of shape (n_programs, N_SUMS)
     """
     out = torch.empty(N_SUMS, dtype=torch.float64, device=partial.device)
-    launch(_add_up, (1,), partial.device, partial, out, len(partial), N_SUMS, _PARTS)
+    launch(_add_up, (1,), partial.device, partial, out, len(partial), N_SUMS, PARTS)
     return out

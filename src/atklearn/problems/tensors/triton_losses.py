@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from atklearn.problems.tensors.triton_language import constant, jit, tl
 
-__all__ = ["ABSOLUTE_ERROR", "density_of", "expand", "losses_of"]
+__all__ = ["ABSOLUTE_ERROR", "density_of", "enters", "expand", "is_smooth", "losses_of"]
 
 # In the order of ``tensor_losses``.
 LOG_LOSS, HINGE, SQUARED_HINGE, SQUARED_ERROR, ABSOLUTE_ERROR, HUBER = (constant(code) for code in range(6))
@@ -54,6 +54,21 @@ def expand(code: tl.constexpr, delta, f, y):
 def losses_of(code: tl.constexpr, s):
     """Return the losses, but for the positive part of those that have one."""
     return tl.abs(s) if code == ABSOLUTE_ERROR else s
+
+
+@jit
+def is_smooth(code: tl.constexpr):
+    """Say whether a loss has no kink."""
+    return (code != HINGE) and (code != ABSOLUTE_ERROR)
+
+
+@jit
+def enters(code: tl.constexpr, slope, bend):
+    """Say which samples, their density being at its upper bound, go into the Hessian, be it a cautious one."""
+    if is_smooth(code):
+        return (bend > 0.0) | (slope != 0.0)
+    else:
+        return bend > 0.0
 
 
 @jit

@@ -49,16 +49,21 @@ def _predict(
 @jit
 def _pull_back(
     X, a, out, n, d, row_stride, column_stride, centre, inverse_scale,
-    has_units: tl.constexpr, height: tl.constexpr, width: tl.constexpr,
+    has_ones: tl.constexpr, has_units: tl.constexpr, height: tl.constexpr, width: tl.constexpr,
 ):  # fmt: skip
     columns = tl.program_id(1) * width + tl.arange(0, width)
     total = tl.zeros([height, width], dtype=tl.float64)
+    ones = tl.zeros([height], dtype=tl.float64)
     for block in range(tl.program_id(0), tl.cdiv(n, height), tl.num_programs(0)):
         rows = block.to(tl.int64) * height + tl.arange(0, height)
         tile = _tile(X, rows, columns, n, d, row_stride, column_stride, centre, inverse_scale, has_units)
         pulls = tl.load(a + rows, mask=rows < n, other=0.0)
         total += tile * pulls[:, None]
-    tl.store(out + tl.program_id(0) * d + columns, tl.sum(total, axis=0), mask=columns < d)
+        ones += pulls
+    out += tl.program_id(0) * (d + has_ones)
+    tl.store(out + columns, tl.sum(total, axis=0), mask=columns < d)
+    if has_ones:  # which is not stored, or tiles would be as wide as twice the columns
+        tl.store(out + d, tl.sum(ones, axis=0), mask=tl.program_id(1) == 0)
 
 
 def _shape(d: int, tile: int, widest: int) -> tuple[int, int]:
@@ -93,14 +98,14 @@ def predict(X: Tensor, w: Tensor, bias: float, centre: Tensor | None, inverse_sc
     return out
 
 
-def pull_back(X: Tensor, a: Tensor, centre: Tensor | None, inverse_scale: Tensor | None) -> Tensor:
-    """Return ``X^T a`` in float64, shape (d,); parameters as of :func:`predict`."""
+def pull_back(X: Tensor, has_ones: bool, a: Tensor, centre: Tensor | None, inverse_scale: Tensor | None) -> Tensor:
+    """Return ``X^T a`` in float64, the sum of ``a`` behind it if there is a column of ones; else as :func:`predict`."""
     (n, d), (height, width) = X.shape, _shape(X.shape[1], _TILE, _WIDEST)
     programs = max(min(_PROGRAMS * processors(X.device), -(-n // height)), 1)
-    out = torch.empty((programs, d), dtype=torch.float64, device=X.device)
+    out = torch.empty((programs, d + has_ones), dtype=torch.float64, device=X.device)
     middle, factor, has_units = _units(X, centre, inverse_scale)
     launch(
         _pull_back, (programs, -(-d // width)), X.device,
-        X, a, out, n, d, X.stride(0), X.stride(1), middle, factor, has_units, height, width,
+        X, a, out, n, d, X.stride(0), X.stride(1), middle, factor, has_ones, has_units, height, width,
     )  # fmt: skip
     return out.sum(0)

@@ -12,14 +12,15 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from atklearn.problems.tensors.triton_language import N_SUMS, add_up, constant, jit, launch, processors, tl
-from atklearn.problems.tensors.triton_losses import density_of, expand, losses_of
+from atklearn.losses.individual import Array
+from atklearn.problems.tensors.triton_language import N_SUMS, PARTS, constant, jit, launch, processors, tl, totals
+from atklearn.problems.tensors.triton_losses import density_of, enters, expand, losses_of
 
-__all__ = ["Asked", "Operands", "filled", "look", "shared"]
+__all__ = ["Asked", "Operands", "filled", "search", "shared"]
 
 
 class Asked(IntEnum):
-    """What a sample is asked for: numbers, or its stratum: 0 without density, 1 between its bounds, 2 at the upper."""
+    """What a sample is asked for: numbers, or its stratum, as :meth:`Standing.strata` says."""
 
     LOSS = 0
     SLOPE = 1
@@ -31,6 +32,14 @@ _LOSS, _SLOPE, _DENSITY = (constant(int(what)) for what in (Asked.LOSS, Asked.SL
 
 _LOOK_BLOCK, _LOOK_WARPS, _LOOK_PROGRAMS = 256, 4, 16
 _FILL_BLOCK, _FILL_WARPS = 1024, 4
+
+# What a search knows: where it looks, the ends of the bracket, whether zero was looked at, what to do, looks so far.
+_LAM, _LOW, _HIGH, _SEEN_ZERO, _TASK, _LOOKS = (constant(place) for place in range(6))
+_N_KNOWN = 6
+_GO_ON, _FOUND, _GIVE_UP = (constant(float(task)) for task in range(3))
+# Looks that are asked for before the host hears of them: more are seldom needed, and those in vain cost little.
+_AHEAD = 4
+_ROUNDING = 1e-11  # in a sum of n shares
 
 
 class Operands(NamedTuple):
@@ -59,15 +68,18 @@ class Operands(NamedTuple):
 @jit
 def _look(
     code: tl.constexpr, delta: tl.float64, f, y, centre, mass, inverse_k: tl.float64, inverse_mu: tl.float64,
-    lam: tl.float64, t: tl.float64, along, pulls, out, n, centre_stride, mass_stride,
+    guess: tl.float64, known, t: tl.float64, along, pulls, out, n, centre_stride, mass_stride,
     has_along: tl.constexpr, n_sums: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
+    lam = tl.where(tl.load(known + _LOOKS) == 0.0, guess, tl.load(known + _LAM))
+    n_blocks = tl.where(tl.load(known + _TASK) == _GO_ON, tl.cdiv(n, block), 0)
     nothing = tl.zeros([block], dtype=tl.float64)
     above, slack, size, moving = nothing, nothing, nothing, nothing
     pull, push, pull_value, push_value, steepness = nothing, nothing, nothing, nothing, nothing
     tied, full, first, second, length = nothing, nothing, nothing, nothing, nothing
+    tied_weight, tied_square, full_weight, full_square = nothing, nothing, nothing, nothing
     low, high = nothing + float("-inf"), nothing + float("-inf")
-    for part in range(tl.program_id(0), tl.cdiv(n, block), tl.num_programs(0)):
+    for part in range(tl.program_id(0), n_blocks, tl.num_programs(0)):
         places = part.to(tl.int64) * block + tl.arange(0, block)
         inside = places < n
         at = tl.load(f + places, mask=inside, other=0.0)
@@ -78,7 +90,7 @@ def _look(
         target = tl.load(y + places, mask=inside, other=0).to(tl.float64)
         middle = tl.load(centre + places * centre_stride, mask=inside, other=0.0)
         u = tl.load(mass + places * mass_stride, mask=inside, other=0.0) * inverse_k
-        s, slope, _ = expand(code, delta, at, target)
+        s, slope, bend = expand(code, delta, at, target)
         r = density_of(code, s, middle, inverse_mu, lam)
         density = tl.abs(r)
         over = tl.maximum(losses_of(code, s) - lam, 0.0)
@@ -90,7 +102,14 @@ def _look(
         between = (density > 0.0) & (density < 1.0)
         moving += tl.where(between, u, 0.0)
         tied += tl.where(between & inside, 1.0, 0.0)
-        full += tl.where((density >= 1.0) & inside, 1.0, 0.0)
+        weight = tl.where(between, u * (density * bend + slope * slope * inverse_mu), 0.0)
+        tied_weight += weight
+        tied_square += weight * weight
+        entering = (density >= 1.0) & inside & enters(code, slope, bend)
+        full += tl.where(entering, 1.0, 0.0)
+        weight = tl.where(entering, u * bend, 0.0)
+        full_weight += weight
+        full_square += weight * weight
         pull += tl.maximum(a, 0.0)
         push += tl.maximum(-a, 0.0)
         pull_value += tl.where(a > 0.0, value, 0.0)
@@ -111,13 +130,49 @@ def _look(
     tl.store(out + 6, tl.sum(pull_value, 0))
     tl.store(out + 7, tl.sum(push_value, 0))
     tl.store(out + 8, tl.sum(steepness, 0))
-    tl.store(out + 9, tl.sum(tied, 0))
     tl.store(out + 10, tl.sum(first, 0))
     tl.store(out + 11, tl.sum(second, 0))
     tl.store(out + 12, tl.sum(length, 0))
-    tl.store(out + 13, tl.sum(full, 0))
-    tl.store(out + 14, tl.max(low, 0))
-    tl.store(out + 15, tl.max(high, 0))
+    tl.store(out + 13, tl.sum(tied, 0))
+    tl.store(out + 14, tl.sum(tied_weight, 0))
+    tl.store(out + 15, tl.sum(tied_square, 0))
+    tl.store(out + 16, tl.sum(full, 0))
+    tl.store(out + 17, tl.sum(full_weight, 0))
+    tl.store(out + 18, tl.sum(full_square, 0))
+    tl.store(out + n_sums - 2, tl.max(low, 0))
+    tl.store(out + n_sums - 1, tl.max(high, 0))
+
+
+@jit
+def _narrow(
+    partial, n_parts, guess: tl.float64, mu: tl.float64, enough: tl.float64, rounding: tl.float64, known, out,
+    n_sums: tl.constexpr, parts: tl.constexpr,
+):  # fmt: skip
+    """Add up what was seen, and say where to look next: as ``smoothing._narrow`` does on the host."""
+    if tl.load(known + _TASK) == _GO_ON:
+        numbers, columns = totals(partial, n_parts, n_sums, parts), tl.arange(0, n_sums)
+        tl.store(out + columns, numbers)
+        total, free = tl.sum(tl.where(columns == 2, numbers, 0.0), 0), tl.sum(tl.where(columns == 3, numbers, 0.0), 0)
+        looks = tl.load(known + _LOOKS)
+        lam = tl.where(looks == 0.0, guess, tl.load(known + _LAM))
+        high = tl.where(looks == 0.0, float("inf"), tl.load(known + _HIGH))
+        low = tl.where(total > 1.0, lam, tl.load(known + _LOW))
+        high = tl.where(total > 1.0, high, lam)
+        seen_zero = (tl.load(known + _SEEN_ZERO) > 0.0) | (lam == 0.0)
+        following = lam + (total - 1.0) * mu / tl.where(free > 0.0, free, 1.0)
+        is_found = (tl.abs(total - 1.0) <= enough) | ((lam == 0.0) & (total <= 1.0 + rounding))
+        is_found = is_found | ((free > 0.0) & (following == lam))
+        is_inside = (free > 0.0) & (low < following) & (following < high)
+        is_zero = (seen_zero == 0) & (total <= 1.0)
+        is_lost = (is_inside == 0) & (is_zero == 0) & (high == float("inf"))
+        is_narrow = (high < float("inf")) & (high - low <= 1e-16 * high)
+        following = tl.where(is_inside, following, tl.where(is_zero, 0.0, 0.5 * (low + high)))
+        tl.store(known + _LAM, tl.where(is_found | is_lost, lam, following))
+        tl.store(known + _LOW, low)
+        tl.store(known + _HIGH, high)
+        tl.store(known + _SEEN_ZERO, tl.where(seen_zero, 1.0, 0.0))
+        tl.store(known + _TASK, tl.where(is_found, _FOUND, tl.where(is_lost | is_narrow, _GIVE_UP, _GO_ON)))
+        tl.store(known + _LOOKS, looks + 1.0)
 
 
 @jit
@@ -129,7 +184,7 @@ def _fill(
     inside = places < n
     at = tl.load(f + places, mask=inside, other=0.0)
     target = tl.load(y + places, mask=inside, other=0).to(tl.float64)
-    s, slope, _ = expand(code, delta, at, target)
+    s, slope, bend = expand(code, delta, at, target)
     if what == _LOSS:
         tl.store(out + places, losses_of(code, s), mask=inside)
     elif what == _SLOPE:
@@ -141,7 +196,9 @@ def _fill(
             tl.store(out + places, r, mask=inside)
         else:
             size = tl.abs(r)
-            tl.store(out + places, (size > 0.0).to(tl.int8) + (size >= 1.0).to(tl.int8), mask=inside)
+            full = (size >= 1.0) & enters(code, slope, bend)
+            stratum = tl.where(full, 2, tl.where((size > 0.0) & (size < 1.0), 1, 0))
+            tl.store(out + places, stratum.to(tl.int8), mask=inside)
 
 
 def shared(n: int, device: torch.device) -> int:
@@ -149,33 +206,54 @@ def shared(n: int, device: torch.device) -> int:
     return max(min(_LOOK_PROGRAMS * processors(device), -(-n // _LOOK_BLOCK)), 1)
 
 
-def look(at: Operands, mu: float, lam: float, t: float, along: Tensor | None, pulls: Tensor) -> Tensor:
-    """Return the sums that a reading is made of at ``f + t * along``, and minus the least and the largest prediction.
+def search(
+    at: Operands, mu: float, guess: float, t: float, along: Tensor | None, pulls: Tensor, most: int = 100
+) -> tuple[Array, float, bool]:
+    """Look for the threshold at ``f + t * along``: see :func:`atklearn.problems.smoothing.search_threshold`.
 
     Parameters
     ----------
     at : Operands
-    mu, lam, t : float
+    mu, guess, t : float
     along : Tensor of shape (n,) or None
     pulls : Tensor of shape (n,)
         Gets ``u r s'``.
+    most : int
+        How often to look; once, it is at the guess.
 
     Returns
     -------
-    numbers : Tensor of shape (16,)
-        13 sums, where the sum of u belongs the number of samples between the bounds of their density; the number of
-        those at the upper; and two maxima.
+    numbers : ndarray of shape (32,)
+        The 13 sums that a reading is made of, but for that of u; of the samples between the bounds of their density
+        how many, and the sums of their weights in the Hessian and of the squares of these; the same three of those at
+        the upper bound that have weight; last, minus the least and the largest prediction.
+    threshold : float
+    is_found : bool
+        If not, something out of the ordinary is to be looked at by the host.
     """
     n, device = len(at.f), at.f.device
-    programs = shared(n, device)
-    partial = torch.empty((programs, N_SUMS), dtype=torch.float64, device=device)
-    launch(
-        _look, (programs,), device,
-        at.code, at.delta, at.f, at.y, at.centre, at.mass, 1.0 / at.k, 1.0 / mu, lam, t,
-        at.f if along is None else along, pulls, partial, n, at.centre.stride(0), at.mass.stride(0),
-        along is not None, N_SUMS, _LOOK_BLOCK, warps=_LOOK_WARPS,
-    )  # fmt: skip
-    return add_up(partial)
+    partial = torch.empty((shared(n, device), N_SUMS), dtype=torch.float64, device=device)
+    told = torch.zeros(N_SUMS + _N_KNOWN, dtype=torch.float64, device=device)
+    known, asked = told[N_SUMS:], 0
+    enough = max(1e-14, 1e-17 * n)
+    while True:
+        ahead = min(_AHEAD, most - asked) if asked or guess > 0.0 else 1
+        for _ in range(ahead):
+            launch(
+                _look, (len(partial),), device,
+                at.code, at.delta, at.f, at.y, at.centre, at.mass, 1.0 / at.k, 1.0 / mu, guess, known, t,
+                at.f if along is None else along, pulls, partial, n, at.centre.stride(0), at.mass.stride(0),
+                along is not None, N_SUMS, _LOOK_BLOCK, warps=_LOOK_WARPS,
+            )  # fmt: skip
+            launch(
+                _narrow, (1,), device,
+                partial, len(partial), guess, mu, enough, _ROUNDING, known, told, N_SUMS, PARTS, warps=_LOOK_WARPS,
+            )  # fmt: skip
+        asked += ahead
+        numbers = told.cpu().numpy()
+        lam, task = numbers[N_SUMS], numbers[N_SUMS + 4]
+        if task != 0.0 or asked >= most:
+            return numbers[:N_SUMS], float(lam), bool(task == 1.0)
 
 
 def filled(at: Operands, what: Asked, mu: float = 1.0, lam: float = 0.0) -> Tensor:

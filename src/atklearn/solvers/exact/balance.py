@@ -22,7 +22,7 @@ from atklearn.problems.objective import Problem
 from atklearn.problems.rows import Density
 from atklearn.problems.solution import Certificate
 from atklearn.solvers.exact.newton import ProximalNewton
-from atklearn.solvers.exact.thinning import LARGE, THINNING, thin
+from atklearn.solvers.exact.thinning import THINNING, is_large, thin
 
 __all__ = ["certify_zero"]
 
@@ -92,7 +92,7 @@ def _balance(problem: Problem, tol: float, max_steps: int) -> ProximalNewton:
     On many rows the way begins where it ended on a part of them.
     """
     start, mu = np.zeros(problem.rows.n_columns), _MU
-    if problem.rows.n_rows >= LARGE:
+    if is_large(problem):
         sketch = _balance(thin(problem, problem.rows.n_rows // THINNING), max(tol, _ROUGH), max_steps)
         start, mu = sketch.point.z, sketch.mu
     nearly_free = max(_NEARLY_FREE / _unit(problem), 1e4 * problem.C)

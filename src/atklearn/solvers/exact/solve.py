@@ -18,7 +18,7 @@ from atklearn.problems.solution import Solution, StopReason
 from atklearn.problems.threads import steady_blas
 from atklearn.solvers.exact.balance import certify_zero
 from atklearn.solvers.exact.newton import Progress, ProximalNewton
-from atklearn.solvers.exact.thinning import LARGE, THINNING, thin
+from atklearn.solvers.exact.thinning import THINNING, is_large, thin
 from atklearn.solvers.exact.wide import is_wide, solve_wide, takes_cheap_steps
 
 __all__ = ["solve_linear"]
@@ -74,7 +74,7 @@ def solve_linear(
     else:
         coef, density, smoothing = start.coef, start.density, relax * start.smoothing
     doubt = _Doubt(problem, coef, progress)
-    if start is not None or problem.rows.n_rows >= LARGE:  # a neighbour, or a part of the rows, has collapsed already
+    if start is not None or is_large(problem):  # a neighbour, or a part of the rows, has collapsed already
         doubt.is_raised = doubt.may_be_zero and not coef.any()
     steps = 0
     if not doubt.is_raised:
@@ -179,7 +179,7 @@ def _solve_conditioned(
 def _cold_start(problem: Problem, tol: float, max_iter: int) -> tuple[Array, None, float | None]:
     """Return coefficients, densities and smoothing from nothing: zero, or the solution on some of many rows."""
     n, d = problem.rows.n_rows, problem.rows.n_columns
-    if n < LARGE or problem.is_quadratic:
+    if not is_large(problem) or problem.is_quadratic:
         return np.zeros(d), None, None
     # A top of fewer rows than columns would be fitted by chance: a larger top tells more of the whole.
     thinned = thin(problem, n // THINNING, least_k=5.0 * d * problem.rows.total / n)

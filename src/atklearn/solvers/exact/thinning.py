@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from atklearn.problems.objective import Problem
 
-__all__ = ["LARGE", "THINNING", "thin"]
+__all__ = ["THINNING", "is_large", "thin"]
 
 # From this many rows on, one in so many of them gives the start.
 LARGE = 50_000
 THINNING = 20
+
+
+def is_large(problem: Problem) -> bool:
+    """Say whether a part of the rows is so much quicker to solve that it is worth to start from."""
+    return problem.rows.n_rows >= max(LARGE, problem.rows.at_once)
 
 
 def thin(problem: Problem, n_rows: int, least_k: float = 0.0) -> Problem:
