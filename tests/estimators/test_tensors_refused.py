@@ -12,7 +12,7 @@ import torch
 from sklearn.exceptions import DataConversionWarning
 
 from atklearn import SGD, ATkClassifier, ATkClassifierCV, ATkRegressor, atk_path
-from atklearn.problems.namespaces import Home, home_of, kept_home, on_host
+from atklearn.problems.namespaces import home_of, kept_home, on_host
 from atklearn.problems.tensors import tensor_checks
 
 X = torch.tensor(np.random.default_rng(0).standard_normal((30, 3)))
@@ -116,15 +116,6 @@ def test_large_numbers_whose_sum_is_too_large_are_fine():
     large = torch.full((30, 3), 3e38) * torch.where(Y == 0, 1.0, -1.0)[:, None]
     assert torch.isinf(large.abs().sum())
     tensor_checks.check_tensor_features(ATkClassifier(k=1.0).fit(X, Y), home_of(X), large.abs())
-
-
-def test_running_out_of_memory_is_said_as_it_is(monkeypatch):
-    def run_out(*_):
-        raise torch.OutOfMemoryError("out of memory")
-
-    monkeypatch.setattr(Home, "enter", run_out)
-    with pytest.raises(torch.OutOfMemoryError):
-        ATkClassifier(k=1.0).fit(X, Y)
 
 
 class Elsewhere:

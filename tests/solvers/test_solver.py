@@ -227,3 +227,22 @@ def test_a_working_set_that_cannot_be_solved_better_is_grown_all_the_same(seed):
     y = X @ rng.standard_normal(8) + rng.standard_t(2, 8000) * np.exp(X[:, 0])
     case = Case("absolute_error", "free", X, y, np.ones(8000), 800.0, 10.0)
     assert solve_linear(case.problem, tol=1e-14).reaches(1e-9)
+
+
+@pytest.mark.parametrize(
+    ("loss", "n", "d", "share", "steps"),
+    [
+        ("squared_hinge", 60_000, 100, 1.0, 12),
+        ("log_loss", 60_000, 100, 1.0, 9),
+        ("log_loss", 20_000, 20, 0.01, 35),
+        ("hinge", 20_000, 20, 0.01, 80),
+    ],
+)
+def test_labels_that_are_well_separated_take_no_more_steps_than_others(loss, n, d, share, steps):
+    """Few samples bend the average then, and which are the largest losses is not seen from zero."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, d))
+    y = np.where(X @ rng.standard_normal(d) + 0.003 * np.sqrt(d) * rng.standard_normal(n) > 0.0, 1.0, -1.0)
+    solution = solve_linear(Case(loss, "free", X, y, np.ones(n), share * n, float(n)).problem)
+    assert solution.reaches(1e-6)
+    assert solution.n_iter <= steps

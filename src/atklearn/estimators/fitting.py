@@ -10,6 +10,7 @@ from typing import Any
 from sklearn.exceptions import ConvergenceWarning
 
 from atklearn.losses.individual import Task, resolve_individual_loss
+from atklearn.losses.messages import stack_level
 from atklearn.problems.posing import Posing, intercept_kind
 from atklearn.problems.solution import Solution, StopReason
 
@@ -45,7 +46,7 @@ def warn_unless_converged(solutions: Sequence[Solution], names: Sequence[str], t
         f"{tol * worst.objective:.1e} was asked for. To go on, {first}, standardise the features or lower "
         f"C={C:g}.",
         ConvergenceWarning,
-        stacklevel=4,
+        stacklevel=stack_level(),
     )
 
 

@@ -20,7 +20,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from atklearn.losses.aggregate import average_top_k, resolve_k
 from atklearn.losses.individual import Array, IndividualLoss, Task, resolve_individual_loss
-from atklearn.losses.messages import shown
+from atklearn.losses.messages import shown, stack_level
 from atklearn.problems.arrays import check_training
 from atklearn.problems.picking import Places
 from atklearn.problems.posing import Targets, intercept_kind
@@ -254,7 +254,7 @@ def _warn_if_falling(plans: list[_Plan]) -> None:
         f"The objective still fell{where} from {before:.6g} to {after:.6g} in the last of {len(falling[0].curve)} "
         "passes: raise max_iter, standardise the features, or set eta0.",
         ConvergenceWarning,
-        stacklevel=5,
+        stacklevel=stack_level(),
     )
 
 

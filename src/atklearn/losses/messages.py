@@ -1,12 +1,16 @@
-"""How values look in messages."""
+"""How values look in messages, and which line of code a warning points at."""
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
 
-__all__ = ["shown"]
+__all__ = ["shown", "stack_level"]
+
+# Between the line of a user and a warning there may be any number of frames of these.
+_INSIDE = ("atklearn", "contextlib", "sklearn")
 
 
 def shown(value: Any) -> str:
@@ -25,6 +29,14 @@ def shown(value: Any) -> str:
     ('[0.5, 1]', '[0.5, 1.0]')
     """
     return repr(_plain(value))
+
+
+def stack_level() -> int:
+    """Return the ``stacklevel`` of a warning that points at the line where a user called us, or scikit-learn."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _INSIDE:
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def _plain(value: Any) -> Any:

@@ -210,7 +210,8 @@ def _axis_of(ks: Array, places: list[float]) -> tuple[str, tuple[float, float]]:
     forth, back = (np.log, np.exp) if scale == "log" else (np.asarray, np.asarray)
     first, last = float(forth(low)), float(forth(high))
     length = last - first or 1.0
-    near = [at for at in forth(np.array(places)).tolist() if first - _NEARBY * length <= at <= last + _NEARBY * length]
+    reach = (1.0 + 1e-9) * _NEARBY * length  # the bound below a grid of three is just so far, give or take rounding
+    near = [at for at in forth(np.array(places)).tolist() if first - reach <= at <= last + reach]
     ends = np.array([min([first, *near]) - _PADDING * length, max([last, *near]) + _PADDING * length])
     left, right = back(ends).tolist()
     return scale, (left, right)

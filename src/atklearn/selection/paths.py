@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from atklearn.losses.aggregate import resolve_k
 from atklearn.losses.individual import Array, IndividualLoss, resolve_individual_loss, task_of
-from atklearn.losses.messages import shown
+from atklearn.losses.messages import shown, stack_level
 from atklearn.problems.device_room import saying_what_fits
 from atklearn.problems.entering import enter_training
 from atklearn.problems.namespaces import home_of, same_home
@@ -202,7 +202,7 @@ def solve_path(
             f"of its objective, {tol:.1e} was asked for. To go on, raise max_iter or tol, standardise the features, or "
             "lower the largest C; stop_reasons says which fits.",
             ConvergenceWarning,
-            stacklevel=3,
+            stacklevel=stack_level(),
         )
     return ATkPath(
         amounts, np.asarray(Cs, dtype=float), posed.targets.classes, coefs, intercepts, objectives, gaps, thresholds,

@@ -26,7 +26,7 @@ from atklearn.problems.tensors.tensor_point import TensorPoint
 __all__ = ["TensorRows"]
 
 # So few numbers of X are passed over by the host before a device has been told to.
-_FEW_NUMBERS = 1 << 19
+_FEW_NUMBERS = 1 << 20
 # So many numbers of X take a device hardly longer than to be told to pass over them.
 _MOMENT = 1 << 28
 # Up to so many, places are drawn on the host as for other rows; more are drawn where X lies.

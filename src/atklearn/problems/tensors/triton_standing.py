@@ -30,7 +30,8 @@ class Asked(IntEnum):
 
 _LOSS, _SLOPE, _DENSITY = (constant(int(what)) for what in (Asked.LOSS, Asked.SLOPE, Asked.DENSITY))
 
-_LOOK_BLOCK, _LOOK_WARPS, _LOOK_PROGRAMS = 256, 4, 16
+# As many programs for each multiprocessor as have room in its registers.
+_LOOK_BLOCK, _LOOK_WARPS, _LOOK_PROGRAMS = 128, 4, 5
 _FILL_BLOCK, _FILL_WARPS = 1024, 4
 
 # What a search knows: where it looks, the ends of the bracket, whether zero was looked at, what to do, looks so far.

@@ -18,7 +18,7 @@ from numbers import Integral
 from typing import Any
 
 from atklearn.losses.individual import Hinge
-from atklearn.losses.messages import shown
+from atklearn.losses.messages import shown, stack_level
 from atklearn.problems.objective import Problem
 from atklearn.solvers.exact.solve import solve_linear
 from atklearn.solvers.exact.thinning import thin
@@ -69,7 +69,7 @@ def warn_of_collapse(k: Any, amount: float, limits: Sequence[float], total: floa
         f"optimum is zero{where}, which does not tell the classes apart (Theorem 1 of the paper). "
         f"By the hinge loss of the best {model} on these data, {advice}.{question}",
         CollapseWarning,
-        stacklevel=5,
+        stacklevel=stack_level(),
     )
 
 

@@ -26,6 +26,9 @@ __all__ = ["solve_linear"]
 # A working set pays if there are this many rows and the top k is at most this part of them.
 _MANY = 5000
 _SMALL_TOP = 0.2
+# Rows per column that are enough to tell roughly where the average is least, and how roughly.
+_SOME_ROWS = 200
+_ROUGH = 0.01
 # So much more of a gap on all rows than on a working set shows that rows are missing in this.
 _MUCH_MORE = 10.0
 # A warm start takes the last smoothing of its predecessor times this: wide enough to move, narrow enough to gain.
@@ -135,10 +138,15 @@ def _solve_from(
     doubt: _Doubt,
 ) -> Solution:
     """Solve from coefficients, densities and a smoothing."""
-    rows = problem.rows
-    if rows.n_rows >= _MANY and problem.k <= _SMALL_TOP * rows.total and _first_count(problem) <= rows.room:
+    if _has_small_top(problem):
         return _solve_on_top(problem, coef, density, smoothing, tol, max_iter, doubt)
     return _solve_on_rows(problem, coef, density, smoothing, tol, max_iter, doubt.look)
+
+
+def _has_small_top(problem: Problem) -> bool:
+    """Say whether the largest losses are so few that a working set of them pays."""
+    rows = problem.rows
+    return rows.n_rows >= _MANY and problem.k <= _SMALL_TOP * rows.total and _first_count(problem) <= rows.room
 
 
 def _solve_on_rows(
@@ -179,7 +187,11 @@ def _solve_conditioned(
 def _cold_start(problem: Problem, tol: float, max_iter: int) -> tuple[Array, None, float | None]:
     """Return coefficients, densities and smoothing from nothing: zero, or the solution on some of many rows."""
     n, d = problem.rows.n_rows, problem.rows.n_columns
-    if not is_large(problem) or problem.is_quadratic:
+    if problem.is_quadratic:
+        return np.zeros(d), None, None
+    if not is_large(problem):
+        if problem.loss.task == "classification" and _has_small_top(problem):
+            return _average_start(problem), None, None
         return np.zeros(d), None, None
     # A top of fewer rows than columns would be fitted by chance: a larger top tells more of the whole.
     thinned = thin(problem, n // THINNING, least_k=5.0 * d * problem.rows.total / n)
@@ -187,6 +199,14 @@ def _cold_start(problem: Problem, tol: float, max_iter: int) -> tuple[Array, Non
     coarse = float(np.clip(d * thinned.rows.total / thinned.rows.n_rows / thinned.k, tol, 0.01))
     sketch = solve_linear(thinned, tol=coarse, max_iter=max_iter)
     return sketch.coef, None, 3.0 * sketch.smoothing
+
+
+def _average_start(problem: Problem) -> Array:
+    """Return about where the average loss is least: at zero all losses tie, and none of them is the largest."""
+    n, d = problem.rows.n_rows, problem.rows.n_columns
+    enough = max(n // THINNING, _SOME_ROWS * d, problem.rows.at_once)
+    some = thin(problem, enough) if enough < n else problem
+    return solve_linear(some.at(some.rows.total, some.C), tol=_ROUGH).coef
 
 
 def _solve_on_top(
