@@ -151,15 +151,15 @@ class Curving:
         return other is not None and replace(self, seed=0) == replace(other, seed=0)
 
     def rows(
-        self, u: Array, losses: Losses, paid: Paying, mu: float
+        self, n_columns: int, u: Array, losses: Losses, paid: Paying, mu: float
     ) -> tuple[Places, Array, Array, float, bool]:  # fmt: skip
         """Return the rows of a chunk that go in: see :func:`atklearn.problems.hessian.weighted_rows`."""
         most = None if self.share is None else max(int(np.ceil(self.share * losses.f.size)), self._FEWEST)
-        return hessian.weighted_rows(paid, losses, u, mu, cautious=self.cautious, most=most, seed=self.seed)
+        return hessian.weighted_rows(paid, losses, u, mu, n_columns, cautious=self.cautious, most=most, seed=self.seed)
 
     def of(self, features: Features, u: Array, losses: Losses, paid: Paying, mu: float) -> Sums:
         """Return the sums that make a generalised Hessian."""
-        picked, h, pulls, tied, is_sampled = self.rows(u, losses, paid, mu)
+        picked, h, pulls, tied, is_sampled = self.rows(features.n_columns, u, losses, paid, mu)
         sums = Sums(pulls=features.pull_back_rows(picked, pulls), tied=tied, sampled=int(is_sampled))
         if self.form == "matrix":
             sums["matrix"] = hessian.gram(features, picked, h)
@@ -214,7 +214,7 @@ class GramProduct(_AtOne):
         """Return ``X^T diag(h) X v``."""
         matrix = chunk.matrix(self.at.view)
         u, losses, paid = self.at.losses(chunk)
-        picked, h, *_ = self.curving.rows(u, losses, paid, self.at.mu)
+        picked, h, *_ = self.curving.rows(matrix.n_columns, u, losses, paid, self.at.mu)
         return Sums(product=matrix.gram_product(picked, h, *matrix.split(self.v)))
 
 

@@ -276,7 +276,7 @@ class CompiledPoint:
         if form == "matrix" and rows.is_small and (most is None or rows.n_rows <= most):
             return fused.curvature_at_once(self, mu, cautious)
         picked, h, pulls, tied_mass, is_sampled = hessian.weighted_rows(
-            rows.paid, here, self.u, mu, cautious=cautious, most=most, seed=seed
+            rows.paid, here, self.u, mu, rows.n_columns, cautious=cautious, most=most, seed=seed
         )
         has_ties = tied_mass > 0.0
         rank_one = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from atklearn.problems import passes, threads
 from atklearn.problems.expansion import Losses, Paying
 from atklearn.problems.features import Features
 from atklearn.problems.packed import PackedSymmetric
-from atklearn.problems.picking import Places, is_even, sample_by_weight, sample_runs
+from atklearn.problems.picking import Places, sample_by_weight, sample_runs, tell_enough
 
 __all__ = ["gram", "operator", "packed_gram", "weighted_rows"]
 
@@ -24,9 +24,12 @@ _MOST_PARTS = 64
 # Of a large Hessian's rows, so few are scaled at once that their copy is small beside X.
 _SMALL_BLOCK = 256
 
+_Weighed: TypeAlias = tuple[Places, Array, Array, float]
+"""Rows that have weight, their weights and pulls, and the mass of the tied."""
+
 
 def weighted_rows(
-    paid: Paying, at: Losses, u: Array, mu: float, *, cautious: bool, most: int | None, seed: int
+    paid: Paying, at: Losses, u: Array, mu: float, n_columns: int, *, cautious: bool, most: int | None, seed: int
 ) -> tuple[Places, Array, Array, float, bool]:
     """Return the rows that go into the Hessian, all or up to ``most`` of either kind, their weights and pulls.
 
@@ -34,40 +37,37 @@ def weighted_rows(
     :meth:`atklearn.problems.rows.Point.curvature`.
     """
     picked, n_tied = _strata(at.r)
-    is_sampled = most is not None and picked.size > most
-    if most is not None and is_sampled:
-        rng = np.random.default_rng(seed)
 
-        def weights(rows: Places) -> Array:
-            out = np.empty(rows.size)
-            curvatures = paid.curvatures(at, rows, cautious=cautious)
-            threads.over_rows(passes.weights, rows.size, 3.0, rows, at.r, at.slope, curvatures, u, mu, out)
-            return out
+    def weigh(rows: Places, scale: Array) -> _Weighed:
+        return _weigh(rows, scale, at.r, at.slope, paid.curvatures(at, rows, cautious=cautious), u, mu)
 
-        drawn = [_draw(stratum, most, rng, weights) for stratum in (picked[:n_tied], picked[n_tied:])]
-        picked, scale = (np.concatenate(parts) for parts in zip(*drawn, strict=True))
-    else:
-        scale = np.ones(picked.size)
-    curvatures = paid.curvatures(at, picked, cautious=cautious)
-    return *_weigh(picked, scale, at.r, at.slope, curvatures, u, mu), is_sampled
+    if most is None or picked.size <= most:
+        return *weigh(picked, np.ones(picked.size)), False
+    rng = np.random.default_rng(seed)
+    strata = picked[:n_tied], picked[n_tied:]
+    parts = [_weigh_some(stratum, most, n_columns, rng, weigh) for stratum in strata]
+    kept, h, pulls = (np.concatenate([part[place] for part in parts]) for place in range(3))
+    return kept, h, pulls, parts[0][3] + parts[1][3], True
 
 
-def _draw(
-    rows: Places, most: int, rng: np.random.Generator, weights: Callable[[Places], Array]
-) -> tuple[Places, Array]:  # fmt: skip
-    """Draw up to ``most`` of the rows; return them, and how many rows each stands for.
+def _weigh_some(
+    rows: Places, most: int, n_columns: int, rng: np.random.Generator, weigh: Callable[[Places, Array], _Weighed]
+) -> _Weighed:
+    """Weigh up to ``most`` of the rows, each for as many as it stands for.
 
     Neighbours are quick to read and mostly as good as any others. Where few rows carry the weight, as on labels that
     are well separated, these have to be found: every row is weighed then.
     """
     if rows.size <= most:
-        return rows, np.ones(rows.size)
+        return weigh(rows, np.ones(rows.size))
     drawn = sample_runs(rows, most, rng)
-    h = weights(drawn)
-    if is_even(h.size, float(h.sum()), float(h @ h)):
-        return drawn, np.full(drawn.size, rows.size / drawn.size)
-    places, scale = sample_by_weight(weights(rows), most, rng)
-    return rows[places], scale
+    weighed = weigh(drawn, np.full(drawn.size, rows.size / drawn.size))
+    h = weighed[1]
+    if tell_enough(drawn.size, n_columns, drawn.size, float(h.sum()), float(h @ h)):
+        return weighed
+    kept, h, *_ = weigh(rows, np.ones(rows.size))
+    places, scale = sample_by_weight(h, most, rng)
+    return weigh(kept[places], scale)
 
 
 def _strata(r: Array) -> tuple[Places, int]:
@@ -85,7 +85,7 @@ def _strata(r: Array) -> tuple[Places, int]:
 
 def _weigh(
     picked: Places, scale: Array, r: Array, slope: Array, curvatures: Array, u: Array, mu: float
-) -> tuple[Places, Array, Array, float]:  # fmt: skip
+) -> _Weighed:  # fmt: skip
     """Return the rows that have weight, their weights and pulls, and the mass of the tied: see ``passes.weigh``."""
     n = picked.size
     kept, (h, pulls) = np.empty(n, dtype=np.intp), np.empty((2, n))

@@ -130,21 +130,6 @@ def pull_back_rows(first, last, size, X, rows, a, d, sums):  # type: ignore[no-u
         sums[block, d:] = total
 
 
-@njit(cache=True, inline="always")
-def _weight(mass, density, slope, curvature, mu):  # type: ignore[no-untyped-def]
-    """Return the weight of a row in the Hessian: ``mass (|r| s'' + [tied] s'^2 / mu)``."""
-    weight = mass * density * curvature
-    return weight + mass * slope * slope / mu if 0.0 < density < 1.0 else weight
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def weights(first, last, size, rows, r, slope, curvature, u, mu, h):  # type: ignore[no-untyped-def]
-    """Fill in the weights of rows in the Hessian."""
-    for place in range(first * size, min(last * size, rows.size)):
-        i = rows[place]
-        h[place] = _weight(u[i], abs(r[i]), slope[i], curvature[place], mu)
-
-
 @njit(cache=True, nogil=True, error_model="numpy")
 def weigh(first, last, size, rows, scale, r, slope, curvature, u, mu, kept, h, pulls, sums):  # type: ignore[no-untyped-def]
     """Find the weights ``h`` of the Hessian and ``pulls`` of its rank-one term; each row stands for ``scale`` of them.
@@ -159,9 +144,10 @@ def weigh(first, last, size, rows, scale, r, slope, curvature, u, mu, kept, h, p
             i = rows[place]
             density = abs(r[i])
             mass = scale[place] * u[i]
-            weight = _weight(mass, density, slope[i], curvature[place], mu)
+            weight = mass * density * curvature[place]
             pull = 0.0
             if 0.0 < density < 1.0:
+                weight += mass * slope[i] * slope[i] / mu
                 pull = mass * np.sign(r[i]) * slope[i]
                 tied_mass += mass
             if weight > 0.0:

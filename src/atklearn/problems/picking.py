@@ -9,25 +9,34 @@ import numpy.typing as npt
 
 from atklearn.losses.individual import Array
 
-__all__ = ["PickedRows", "Places", "is_even", "largest_places", "sample_by_weight", "sample_runs"]
+__all__ = ["PickedRows", "Places", "largest_places", "sample_by_weight", "sample_runs", "tell_enough"]
 
 Places: TypeAlias = npt.NDArray[np.intp]
 
 # Neighbouring rows drawn together.
 _RUN = 8
-# Where a smaller part of the rows than this carries the weight, not all are drawn alike.
+# Rows drawn alike are good enough if at least this part of them carries the weight, or so many for every column.
 _EVEN = 0.3
+_FOR_A_COLUMN = 100
 
 
-def is_even(count: int, weight: float, square: float) -> bool:
-    """Say whether rows drawn alike tell the weighted sum of so many, the sums of their weights and squares given.
+def tell_enough(n_drawn: int, n_columns: int, count: int, weight: float, square: float) -> bool:
+    """Say whether rows drawn alike tell a weighted sum well.
+
+    Parameters
+    ----------
+    n_drawn, n_columns : int
+        How many are drawn, and how many numbers each has.
+    count : int
+    weight, square : float
+        Sums of so many weights, and of their squares.
 
     Examples
     --------
-    >>> is_even(4, 4.0, 4.0), is_even(4, 4.0, 16.0)  # 1 + 1 + 1 + 1, and 4 + 0 + 0 + 0
+    >>> tell_enough(100, 2, 4, 4.0, 4.0), tell_enough(100, 2, 4, 4.0, 16.0)  # 1 + 1 + 1 + 1, and 4 + 0 + 0 + 0
     (True, False)
     """
-    return weight * weight >= _EVEN * count * square
+    return weight * weight * n_drawn >= min(_EVEN * n_drawn, _FOR_A_COLUMN * n_columns) * count * square
 
 
 def sample_runs(rows: Places, most: int, rng: np.random.Generator) -> Places:
@@ -48,7 +57,7 @@ def sample_by_weight(weights: Array, most: int, rng: np.random.Generator) -> tup
     """
     ends = np.cumsum(weights)
     step = float(ends[-1]) / most
-    if step == 0.0:
+    if step == 0.0:  # nothing has weight
         return np.zeros(0, dtype=np.intp), np.zeros(0)
     # one from each of as many equal parts of the weight
     places = np.searchsorted(ends, (np.arange(most) + rng.random(most)) * step, side="right")

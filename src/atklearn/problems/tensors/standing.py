@@ -14,7 +14,6 @@ from torch import Tensor
 
 from atklearn.losses.individual import Array, Kink
 from atklearn.problems import smoothing
-from atklearn.problems.picking import is_even
 from atklearn.problems.rows import Reading
 from atklearn.problems.tensors import triton_standing
 from atklearn.problems.tensors.tensor_losses import Expansion, TensorLoss
@@ -34,11 +33,6 @@ class Stratum:
     count: int
     weight: float
     square: float
-
-    @property
-    def is_even(self) -> bool:
-        """Whether any of them are as good as others to know the weights of all."""
-        return is_even(self.count, self.weight, self.square)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from atklearn.losses.individual import Array, Kink
 from atklearn.problems.packed import PackedSymmetric
+from atklearn.problems.picking import tell_enough
 from atklearn.problems.rows import Curvature, Form
 from atklearn.problems.tensors import triton_curvature
 from atklearn.problems.tensors.standing import Standing, Stratum
@@ -170,14 +171,17 @@ def _as_product(rows: _Rows, moving: float) -> Curvature:
 def _pick(everything: _Rows, strata: tuple[Stratum, Stratum], most: int | None, seed: int) -> _Picked:
     """Return the rows that have weight: all, or about ``most`` of either stratum."""
     at, (tied, full) = everything.at, strata
-    n, count = len(at.f), tied.count + full.count
+    n, columns, count = len(at.f), everything.matrix.n_columns, tied.count + full.count
     if most is None or count <= most:
         if count > _PART * n:
             return _Picked()
         return _Picked(torch.nonzero(at.strata(everything.mu, everything.lam)).ravel(), count)
-    most = min(most, max(_ENOUGH, _ENOUGH_PER_COLUMN * everything.matrix.n_columns))
+    most = min(most, max(_ENOUGH, _ENOUGH_PER_COLUMN * columns))
     shift = np.random.default_rng(seed).random()
-    if any(stratum.count > most and not stratum.is_even for stratum in strata):
+    if any(
+        stratum.count > most and not tell_enough(most, columns, stratum.count, stratum.weight, stratum.square)
+        for stratum in strata
+    ):
         return _pick_by_weight(everything, strata, most, shift)
     if tied.count > max(most, _PART * n):  # so many that draws from all rows meet enough of them
         drawn, scale = _draw(n, 2 * most * n // count, shift, at.f.device)
