@@ -12,7 +12,7 @@ real      the real data of a folder (ATKLEARN_DATA): coefficients beside the com
 
 Without a GPU everything is a thousand times smaller, on the CPU.
 
-Usage: ./run bench gpu [fits|large|lbfgs|compiled|real ...] [--columns 100|32]
+Usage: ./run bench gpu [fits|large|lbfgs|compiled|real ...] [--columns 100 32] [--data NAME ...]
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from torch.nn import functional
 from atklearn import ATkClassifier, ATkRegressor, CollapseWarning
 from atklearn.datasets import DATASETS, load_dataset
 from atklearn.losses.individual import INDIVIDUAL_LOSSES
+from atklearn.problems import namespaces
 
 ON_GPU = torch.cuda.is_available()
 DEVICE = torch.device("cuda" if ON_GPU else "cpu")
@@ -107,14 +108,14 @@ def timed_fit(data: Data, loss: str, k: float, y: Any) -> tuple[float, Any]:
     return seconds(lambda: model(loss, k, data.n).fit(data.X, y))
 
 
-def fits(columns: list[int]) -> None:
-    for d in columns:
+def fits(asked: argparse.Namespace) -> None:
+    for d in asked.columns:
         _fits_on(Data(d))
-    if 32 in columns:
+    if 32 in asked.columns:
         _fits_on(Data(32, torch.float32))
 
 
-def large(_columns: list[int]) -> None:
+def large(_asked: argparse.Namespace) -> None:
     _fits_on(Data(100, times=5), ["log_loss"])
 
 
@@ -141,8 +142,8 @@ def _fits_on(data: Data, losses: Iterable[str] = INDIVIDUAL_LOSSES) -> None:
         torch.cuda.reset_peak_memory_stats()
 
 
-def lbfgs(columns: list[int]) -> None:
-    for d in columns:
+def lbfgs(asked: argparse.Namespace) -> None:
+    for d in asked.columns:
         _descend_on(Data(d))
 
 
@@ -189,8 +190,8 @@ def _descend(data: Data, y: Tensor, pointwise: Callable[..., Tensor], goal: floa
     return took, best / goal - 1.0
 
 
-def compiled(columns: list[int]) -> None:
-    for d in columns:
+def compiled(asked: argparse.Namespace) -> None:
+    for d in asked.columns:
         _compare_on(Data(d))
 
 
@@ -212,13 +213,14 @@ def _compare_on(data: Data) -> None:
         )
 
 
-def real(_columns: list[int]) -> None:
+def real(asked: argparse.Namespace) -> None:
     folder = os.environ.get("ATKLEARN_DATA")
     if not folder:
         raise SystemExit("ATKLEARN_DATA is expected to name the folder with the real data, and does not.")
+    namespaces.FEW_NUMBERS = 0  # else these would be left to the compiled solver
     print("largest difference of coefficients from the compiled solver's, over losses and k = n, n/2, n/10; tol 1e-13")
     print(f"{'data':12} {'rows':>6} {'columns':>8} {'float64':>9} {'float32':>9}   gap claimed in float32")
-    for name in DATASETS:
+    for name in asked.data:
         dataset = load_dataset(name, data_dir=folder, network=False)
         X, y = dataset.X, dataset.y
         X = np.ascontiguousarray((X - X.mean(axis=0)) / np.where(X.std(axis=0) > 0.0, X.std(axis=0), 1.0))
@@ -253,12 +255,13 @@ PARTS = {"fits": fits, "large": large, "lbfgs": lbfgs, "compiled": compiled, "re
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("parts", nargs="*", choices=[*PARTS, []], default=["fits", "large", "lbfgs", "compiled"])
+    parser.add_argument("--data", nargs="+", default=list(DATASETS), choices=list(DATASETS), help="for real")
     parser.add_argument("--columns", type=int, nargs="+", default=list(SIZES), choices=list(SIZES))
-    chosen = parser.parse_args()
+    asked = parser.parse_args()
     where = torch.cuda.get_device_name() if ON_GPU else "CPU"
     print(f"{time.strftime('%Y-%m-%d')}, {where}, {os.cpu_count()} cores, torch {torch.__version__}")
-    for part in chosen.parts:
-        PARTS[part](chosen.columns)
+    for part in asked.parts:
+        PARTS[part](asked)
 
 
 if __name__ == "__main__":

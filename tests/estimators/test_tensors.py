@@ -18,6 +18,7 @@ from sklearn.preprocessing import FunctionTransformer, scale
 
 from atklearn import ATkClassifier, ATkRegressor, IndividualLoss, LogLoss, SGDATkClassifier
 from atklearn.datasets import make_toy
+from atklearn.problems import posing
 from atklearn.problems.posing import Posing
 from atklearn.selection.choosing import AUTO_ROWS
 from atklearn.selection.distribution import Distribution, row_marks
@@ -345,3 +346,18 @@ class TestChoiceOfK:
         arrays, tensors, _ = both(ATkClassifier(C=100.0), X, y)
         assert tensors.k_share_ == pytest.approx(arrays.k_share_, rel=1e-9)
         assert arrays.k_share_ < 1.0
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_few_numbers_of_a_device_are_computed_on_the_host_and_follow_X_all_the_same(flowers, dtype, monkeypatch):
+    """As on a GPU: bit for bit what arrays give, as tensors; of any layout."""
+    monkeypatch.setattr(posing, "is_quicker_on_host", lambda *_: True)
+    X, y = flowers[0].astype(dtype), np.unique(flowers[1], return_inverse=True)[1]
+    weight = np.random.default_rng(0).integers(0, 3, len(y)) * 1.0
+    arrays = ATkClassifier(k=0.7, class_weight="balanced").fit(X, y, weight)
+    columns_first = torch.tensor(X).T.contiguous().T
+    tensors = ATkClassifier(k=0.7, class_weight="balanced").fit(columns_first, torch.tensor(y), torch.tensor(weight))
+    for name in ("coef_", "intercept_", "sample_weights_", "classes_", "dual_gap_"):
+        assert isinstance(getattr(tensors, name), torch.Tensor)
+        assert_array_equal(getattr(tensors, name).numpy(), getattr(arrays, name))
+    assert_array_equal(tensors.predict(columns_first).numpy(), arrays.predict(X))

@@ -11,12 +11,20 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.preprocessing import scale
 
 from atklearn import ATkClassifier, ATkClassifierCV, ATkRegressor, ATkRegressorCV, atk_path
+from atklearn.problems import namespaces
 from atklearn.problems.namespaces import on_host
 
 if not torch.cuda.is_available():
     pytest.skip("needs a GPU, and a PyTorch built for it", allow_module_level=True)
 
 FINE = {"tol": 1e-9, "C": 5.0}
+
+
+@pytest.fixture(params=["on the host", "where X lies"], autouse=True)
+def small_data(request, monkeypatch):
+    """Few numbers are computed on the host, as they are by default, and on the GPU."""
+    if request.param == "where X lies":
+        monkeypatch.setattr(namespaces, "FEW_NUMBERS", 0)
 
 
 def on_gpu(values):

@@ -9,9 +9,10 @@ from problems import CLASSIFICATION, INTERCEPTS, LOSSES, draw
 from rows_cases import LogCosh, as_array
 
 from atklearn.losses.individual import INDIVIDUAL_LOSSES
+from atklearn.problems import namespaces
 from atklearn.problems.compiled_rows import CompiledRows
 from atklearn.problems.objective import Problem
-from atklearn.problems.tensors import standing, tensor_matrix, tensor_rows
+from atklearn.problems.tensors import standing, tensor_matrix
 from atklearn.problems.tensors.ranked_tensors import largest_places, ranked
 from atklearn.problems.tensors.tensor_rows import TensorRows
 from atklearn.solvers.exact.solve import solve_linear
@@ -127,7 +128,7 @@ def test_few_rows_of_a_device_are_solved_on_the_host(loss, share, monkeypatch):
     """As on a GPU: samples and working sets are compiled rows, their densities arrays; the certificate is the same."""
     X, y = draw(loss, n=60_000, d=5, seed=1)
     rows = tensor_rows_of(X, y, np.ones(y.size), INDIVIDUAL_LOSSES[loss](), True)
-    rows.is_remote = True
+    rows.device = "elsewhere"
     assert isinstance(rows.sample(1000), CompiledRows)
     part = rows.at(np.zeros(6), 100.0).largest(50)
     density = part.restrict(torch.linspace(0.0, 1.0, y.size))
@@ -138,7 +139,7 @@ def test_few_rows_of_a_device_are_solved_on_the_host(loss, share, monkeypatch):
     plain = solve_linear(Problem(tensor_rows_of(X, y, np.ones(y.size), rows.loss, True), share * y.size, 10.0, "free"))
     assert found.reaches(1e-6)
     assert found.objective == pytest.approx(plain.objective, rel=2e-6)
-    monkeypatch.setattr(tensor_rows, "HAS_NUMBA", False)
+    monkeypatch.setattr(namespaces, "HAS_NUMBA", False)
     assert isinstance(rows.sample(1000), TensorRows)
 
 

@@ -18,14 +18,18 @@ import numpy as np
 from sklearn import get_config
 from sklearn.utils import _safe_indexing
 
+from atklearn.losses.compiling import HAS_NUMBA
+
 __all__ = [
-    "Home", "Tensor", "as_tensor_if_dense", "has_home", "home_of", "is_tensor", "kept_home", "on_host", "same_home",
-    "take_rows",
+    "Home", "Tensor", "as_tensor_if_dense", "has_home", "home_of", "is_quicker_on_host", "is_tensor", "kept_home",
+    "on_host", "same_home", "take_rows",
 ]  # fmt: skip
 
 Tensor = Any
 """A tensor of PyTorch, which has no types here: it need not be installed."""
 
+# So few numbers are passed over by compiled code on the host before a device has been told to.
+FEW_NUMBERS = 1 << 20
 # What DLPack calls the GPUs that PyTorch calls cuda: those of NVIDIA and AMD.
 _GPUS = (2, 10)
 _NUMBERS = "biuf"
@@ -182,6 +186,17 @@ def on_host(values: Any) -> Any:
     except (RuntimeError, TypeError, ValueError):
         default = values.__array_namespace__().__array_namespace_info__().default_device()
         return np.asarray(values.to_device(default))
+
+
+def is_quicker_on_host(device: Any, n_numbers: int) -> bool:
+    """Say whether so many numbers on a device are computed sooner by compiled code on the host, if there is any.
+
+    Examples
+    --------
+    >>> is_quicker_on_host("cpu", 10), is_quicker_on_host("cuda", 10**9)
+    (False, False)
+    """
+    return HAS_NUMBA and str(device) != "cpu" and n_numbers <= FEW_NUMBERS
 
 
 def as_tensor_if_dense(X: Any) -> Any:

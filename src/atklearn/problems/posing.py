@@ -22,7 +22,7 @@ from atklearn.problems import threads
 from atklearn.problems.arrays import check_mass, split_in_two
 from atklearn.problems.class_weights import class_factors, problem_names
 from atklearn.problems.compiled_rows import CompiledRows
-from atklearn.problems.namespaces import as_tensor_if_dense, is_tensor, on_host
+from atklearn.problems.namespaces import as_tensor_if_dense, is_quicker_on_host, is_tensor, on_host
 from atklearn.problems.objective import InterceptKind, Problem
 from atklearn.problems.rows import Rows
 from atklearn.problems.solution import Certificate, Solution
@@ -188,6 +188,8 @@ class Posing:
     def on(self, X: Any, y: Any, sample_weight: Any = None, *, k: float = 1.0, C: float = 1.0) -> Posed:
         """State the problems on checked data, leaving out samples without mass; k is a count or a share."""
         X = X if HAS_NUMBA else as_tensor_if_dense(X)
+        if is_tensor(X) and is_quicker_on_host(X.device, X.numel()):
+            X, y, sample_weight = np.ascontiguousarray(on_host(X)), on_host(y), on_host(sample_weight)
         targets, rows = (self._tensors if is_tensor(X) else self._arrays)(X, y, sample_weight)
         amount = resolve_k(k, targets.total)
         return Posed(targets, [Problem(each, amount, float(C), self.intercept) for each in rows])

@@ -14,10 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from atklearn.losses.compiling import HAS_NUMBA
 from atklearn.losses.individual import Array, IndividualLoss
 from atklearn.problems.compiled_rows import CompiledRows
 from atklearn.problems.conditioning import Units, helpful_units, looked_at
+from atklearn.problems.namespaces import is_quicker_on_host
 from atklearn.problems.rotation import Rotation, is_worth_rotating, rotate
 from atklearn.problems.tensors.tensor_losses import TensorLoss
 from atklearn.problems.tensors.tensor_matrix import TensorMatrix
@@ -25,8 +25,6 @@ from atklearn.problems.tensors.tensor_point import TensorPoint
 
 __all__ = ["TensorRows"]
 
-# So few numbers of X are passed over by the host before a device has been told to.
-_FEW_NUMBERS = 1 << 20
 # So many numbers of X take a device hardly longer than to be told to pass over them.
 _MOMENT = 1 << 28
 # Up to so many, places are drawn on the host as for other rows; more are drawn where X lies.
@@ -71,8 +69,8 @@ class TensorRows:
         self.n_columns = self.n_features + intercept
         self.ones = self.n_features if intercept else None
         self.room = self.n_rows
-        self.is_remote = X.is_cuda
-        self.at_once = _MOMENT // max(self.n_columns, 1) if self.is_remote else 1
+        self.device = X.device
+        self.at_once = _MOMENT // max(self.n_columns, 1) if X.is_cuda else 1
         self.each = _each(mass)  # the mass of every row, if they are alike
         self.total = float(mass.sum()) if self.each is None else self.each * self.n_rows
         self.paid = TensorLoss(loss)
@@ -117,7 +115,7 @@ class TensorRows:
 
     def part(self, places: Tensor) -> TensorRows | CompiledRows:
         """Return some of the rows; so few that a device would be idle, as compiled ones on the host."""
-        if not (self.is_remote and HAS_NUMBA and len(places) * self.n_columns <= _FEW_NUMBERS):
+        if not is_quicker_on_host(self.device, len(places) * self.n_columns):
             return self.take(places)
         X = self.matrix.take(places).converted().cpu().numpy()
         y, mass = (numbers[places].double().cpu().numpy() for numbers in (self.y, self.mass))
