@@ -24,6 +24,8 @@ from atklearn.selection.choosing import AUTO_ROWS
 from atklearn.selection.distribution import Distribution, row_marks
 from atklearn.selection.few_tensor_rows import few_tensor_rows, tensor_marks
 
+pytestmark = pytest.mark.usefixtures("as_tensors")
+
 FINE = {"tol": 1e-9}
 CLASSIFICATION = ["log_loss", "hinge", "squared_hinge"]
 REGRESSION = ["squared_error", "absolute_error", "huber"]

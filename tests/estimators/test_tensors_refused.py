@@ -15,6 +15,8 @@ from atklearn import SGD, ATkClassifier, ATkClassifierCV, ATkRegressor, atk_path
 from atklearn.problems.namespaces import home_of, kept_home, on_host
 from atklearn.problems.tensors import tensor_checks
 
+pytestmark = pytest.mark.usefixtures("as_tensors")
+
 X = torch.tensor(np.random.default_rng(0).standard_normal((30, 3)))
 Y = torch.arange(30) % 2
 ONES = torch.ones(30, dtype=torch.float64)

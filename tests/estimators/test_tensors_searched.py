@@ -15,6 +15,8 @@ from sklearn.preprocessing import scale
 
 from atklearn import ATkClassifierCV, ATkRegressorCV, KCurveDisplay, atk_path
 
+pytestmark = pytest.mark.usefixtures("as_tensors")
+
 CHECKS = Path(__file__).parents[1] / "array_api_checks.py"
 GRID = {"ks": [0.5, 1.0], "Cs": [0.1, 10.0]}
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from atklearn import ATkClassifier, ATkClassifierCV, atk_path
-from atklearn.problems import device_room
+from atklearn.problems import device_room, posing
 from atklearn.problems.tensors import tensor_point
 
 X = torch.randn((400, 3), dtype=torch.float64, generator=torch.Generator().manual_seed(0))
@@ -20,6 +20,12 @@ FITS = {
     "searched": lambda: ATkClassifierCV(ks=2, Cs=2, cv=2).fit(X, y=Y),
     "path": lambda: atk_path(X=X, y=Y, ks=[0.5], Cs=[1.0]),
 }
+
+
+@pytest.fixture(autouse=True)
+def as_tensors(monkeypatch):
+    """Tensors are computed as such, as on a GPU."""
+    monkeypatch.setattr(posing, "is_quicker_on_host", lambda *_: False)
 
 
 @pytest.fixture

@@ -128,7 +128,7 @@ def test_few_rows_of_a_device_are_solved_on_the_host(loss, share, monkeypatch):
     """As on a GPU: samples and working sets are compiled rows, their densities arrays; the certificate is the same."""
     X, y = draw(loss, n=60_000, d=5, seed=1)
     rows = tensor_rows_of(X, y, np.ones(y.size), INDIVIDUAL_LOSSES[loss](), True)
-    rows.device = "elsewhere"
+    rows.is_remote = True
     assert isinstance(rows.sample(1000), CompiledRows)
     part = rows.at(np.zeros(6), 100.0).largest(50)
     density = part.restrict(torch.linspace(0.0, 1.0, y.size))

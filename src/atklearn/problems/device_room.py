@@ -15,7 +15,7 @@ __all__ = ["bytes_per_row", "saying_what_fits"]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 # Numbers in float64 that a fit has for every row beside X: predictions, densities, pulls, losses, those of a direction.
-_NUMBERS_PER_ROW = 22
+_NUMBERS_PER_ROW = 18
 # One row in so many is copied for the start.
 _THINNED = 20
 # What passes take whatever the number of rows.
@@ -28,7 +28,7 @@ def bytes_per_row(n_features: int, element_size: int) -> float:
     Examples
     --------
     >>> bytes_per_row(32, 8)
-    188.8
+    156.8
     """
     return 8.0 * _NUMBERS_PER_ROW + n_features * element_size / _THINNED
 

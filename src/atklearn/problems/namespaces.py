@@ -1,6 +1,7 @@
 """Where arrays live: on the host as NumPy arrays, or as tensors and arrays of other libraries on their devices.
 
-Everything follows X. A tensor of PyTorch is computed where it lies. Arrays of other libraries that speak the array API,
+Everything follows X. A tensor of PyTorch is computed where it lies, or by compiled code where that is quicker, and what
+is fitted is a tensor beside it. Arrays of other libraries that speak the array API,
 such as CuPy, are so where scikit-learn's ``array_api_dispatch`` is on: they enter as tensors, without a copy if the
 library allows it, and what is computed leaves in their kind. All else becomes NumPy arrays, as in scikit-learn.
 
@@ -189,14 +190,14 @@ def on_host(values: Any) -> Any:
 
 
 def is_quicker_on_host(device: Any, n_numbers: int) -> bool:
-    """Say whether so many numbers on a device are computed sooner by compiled code on the host, if there is any.
+    """Say whether compiled code, if there is any, is the quicker one, as it always is for tensors of the host.
 
     Examples
     --------
-    >>> is_quicker_on_host("cpu", 10), is_quicker_on_host("cuda", 10**9)
-    (False, False)
+    >>> is_quicker_on_host("cuda", 10**9)
+    False
     """
-    return HAS_NUMBA and str(device) != "cpu" and n_numbers <= FEW_NUMBERS
+    return HAS_NUMBA and (str(device) == "cpu" or n_numbers <= FEW_NUMBERS)
 
 
 def as_tensor_if_dense(X: Any) -> Any:

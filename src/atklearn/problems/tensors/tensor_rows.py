@@ -69,8 +69,8 @@ class TensorRows:
         self.n_columns = self.n_features + intercept
         self.ones = self.n_features if intercept else None
         self.room = self.n_rows
-        self.device = X.device
-        self.at_once = _MOMENT // max(self.n_columns, 1) if X.is_cuda else 1
+        self.is_remote = X.is_cuda
+        self.at_once = _MOMENT // max(self.n_columns, 1) if self.is_remote else 1
         self.each = _each(mass)  # the mass of every row, if they are alike
         self.total = float(mass.sum()) if self.each is None else self.each * self.n_rows
         self.paid = TensorLoss(loss)
@@ -115,7 +115,7 @@ class TensorRows:
 
     def part(self, places: Tensor) -> TensorRows | CompiledRows:
         """Return some of the rows; so few that a device would be idle, as compiled ones on the host."""
-        if not is_quicker_on_host(self.device, len(places) * self.n_columns):
+        if not (self.is_remote and is_quicker_on_host(self.X.device, len(places) * self.n_columns)):
             return self.take(places)
         X = self.matrix.take(places).converted().cpu().numpy()
         y, mass = (numbers[places].double().cpu().numpy() for numbers in (self.y, self.mass))
