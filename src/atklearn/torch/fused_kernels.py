@@ -1,4 +1,4 @@
-# mypy: disable-error-code="no-untyped-def, import-not-found, import-untyped"
+# mypy: disable-error-code="no-untyped-def, attr-defined"
 """The Triton kernels of the average top-k loss: a sample, one pass over the losses, and little work on what it leaves.
 
 A sample of every row gives a bracket that holds the threshold, but for one case in 1e5 (`gather`, `bracket`). One pass
@@ -14,23 +14,7 @@ order of the losses, with both zeros at 0 and NaN at the top.
 
 from __future__ import annotations
 
-try:
-    import triton
-    import triton.language as tl
-except ImportError:  # as in torch for CPUs: then nothing of this is called
-    HAS_TRITON = False
-
-    def jit(kernel):
-        """Return what cannot be compiled as it is."""
-        return kernel
-
-    def constant(value):
-        """Return a constant of kernels, a number like any other."""
-        return value
-
-else:
-    HAS_TRITON = True
-    jit, constant = triton.jit, tl.constexpr
+from atklearn.problems.tensors.triton_language import constant, jit, tl
 
 SAMPLE, PIVOTS = 16384, 512  # losses looked at for the bracket, and those of them that may be its ends
 BIN_BITS, BINS = constant(9), 512

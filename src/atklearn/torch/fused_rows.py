@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from atklearn.problems.tensors.triton_language import HAS_TRITON
 from atklearn.torch import fused_kernels as kernels
 from atklearn.torch.fused_settling import settle
 
@@ -39,7 +40,7 @@ def pays(losses: Tensor) -> bool:
     False
     """
     return (
-        kernels.HAS_TRITON
+        HAS_TRITON
         and losses.is_cuda
         and torch.version.cuda is not None
         and losses.dtype in DTYPES

@@ -1,13 +1,9 @@
-# mypy: disable-error-code="no-untyped-def, import-not-found, import-untyped"
+# mypy: disable-error-code="no-untyped-def, attr-defined"
 """The Triton kernel that ends the search for the threshold: what `fused_kernels` begins."""
 
 from __future__ import annotations
 
-import contextlib
-
-with contextlib.suppress(ImportError):  # as in `fused_kernels`
-    import triton.language as tl
-
+from atklearn.problems.tensors.triton_language import constant, jit, tl
 from atklearn.torch.fused_kernels import (
     ABOVE,
     AT_BOTTOM,
@@ -24,9 +20,7 @@ from atklearn.torch.fused_kernels import (
     LOWEST_KEY,
     NOTHING,
     bits_of,
-    constant,
     ends_of,
-    jit,
     key_of,
     loss_of,
 )
