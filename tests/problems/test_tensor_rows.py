@@ -60,6 +60,9 @@ def test_columns_of_any_size_and_offset_are_fitted_as_by_the_compiled_path(loss,
     conditioned, units = rows.conditioned(centred=True)
     assert conditioned.X is rows.X
     assert units.centre.any()
+    weights = np.array([2e3, 0.3, -1e-4, 0.02])
+    there = conditioned.at(conditioned.join(*units.inward(weights, 1.0)), 150.0).prove(balanced=False)
+    assert there.value == pytest.approx(rows.at(rows.join(weights, 1.0), 150.0).prove(balanced=False).value, rel=1e-6)
     expected, found = both(X, y, np.ones(300), loss, "free", 150.0, 100.0, device, tol=1e-9)
     assert found.reaches(1e-9)
     assert found.objective == pytest.approx(expected.objective, rel=1e-8)
