@@ -13,6 +13,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.pipeline import make_pipeline
 
 from atklearn import ATkClassifier, ATkRegressor, CollapseWarning, LogLoss
 
@@ -62,6 +65,16 @@ class TestProgress:
         worst = model.classes_[np.argmax(model.dual_gap_ / model.objective_)]
         assert re.match(rf"3 of 3 classes .* of class {worst}, the worst", str(warning.message))
         assert warning.filename == __file__  # where fit was called
+
+    @pytest.mark.parametrize(
+        "around",
+        [make_pipeline, OneVsRestClassifier, lambda model: GridSearchCV(model, {"C": [1.0]}, cv=2)],
+        ids=["pipeline", "one-vs-rest", "search"],
+    )
+    def test_a_warning_points_at_the_user_also_where_scikit_learn_fits(self, flowers, around):
+        with pytest.warns(ConvergenceWarning) as caught:
+            around(ATkClassifier(k=0.9, max_iter=1)).fit(*flowers)
+        assert {warning.filename for warning in caught} == {__file__}
 
     def test_interrupt_stops_within_a_second_and_keeps_the_earlier_fit(self):
         pressed = []

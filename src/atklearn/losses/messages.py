@@ -10,7 +10,7 @@ import numpy as np
 __all__ = ["shown", "stack_level"]
 
 # Between the line of a user and a warning there may be any number of frames of these.
-_INSIDE = ("atklearn", "contextlib", "sklearn")
+_INSIDE = ("atklearn", "contextlib", "joblib", "sklearn")
 
 
 def shown(value: Any) -> str:

@@ -32,7 +32,8 @@ __all__ = [
 ]  # fmt: skip
 
 _MAX_SEARCH = 100
-_ROUNDING = 1e-11  # in a sum of n shares
+ROUNDING = 1e-11  # in a sum of n shares
+LEAST_ROUNDING, ROUNDING_PER_ROW = 1e-14, 1e-17  # that such a sum may be off to count as one
 _IN_CACHE = 2048  # rows at a time
 N_SUMS = 13  # that a settled block leaves
 _FOUND, _LOOK, _LOOK_AT_TOP = range(3)
@@ -86,7 +87,7 @@ def _narrow(lam, low, high, seen_zero, total, free, mu, n):  # type: ignore[no-u
     where they leave the bracket that has been seen are its ends looked at themselves.
     """
     seen_zero = seen_zero or lam == 0.0
-    if abs(total - 1.0) <= max(1e-14, 1e-17 * n) or (lam == 0.0 and total <= 1.0 + _ROUNDING):
+    if abs(total - 1.0) <= max(LEAST_ROUNDING, ROUNDING_PER_ROW * n) or (lam == 0.0 and total <= 1.0 + ROUNDING):
         return lam, low, high, seen_zero, _FOUND
     if total > 1.0:
         low = lam

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from atklearn.losses.individual import Array
+from atklearn.problems.smoothing import LEAST_ROUNDING, ROUNDING, ROUNDING_PER_ROW
 from atklearn.problems.tensors.triton_language import N_SUMS, PARTS, constant, jit, launch, processors, tl, totals
 from atklearn.problems.tensors.triton_losses import density_of, enters, expand, losses_of
 
@@ -40,7 +41,6 @@ _N_KNOWN = 6
 _GO_ON, _FOUND, _GIVE_UP = (constant(float(task)) for task in range(3))
 # Looks that are asked for before the host hears of them: more are seldom needed, and those in vain cost little.
 _AHEAD = 4
-_ROUNDING = 1e-11  # in a sum of n shares
 
 
 class Operands(NamedTuple):
@@ -235,8 +235,7 @@ def search(
     n, device = len(at.f), at.f.device
     partial = torch.empty((shared(n, device), N_SUMS), dtype=torch.float64, device=device)
     told = torch.zeros(N_SUMS + _N_KNOWN, dtype=torch.float64, device=device)
-    known, asked = told[N_SUMS:], 0
-    enough = max(1e-14, 1e-17 * n)
+    known, asked, enough = told[N_SUMS:], 0, max(LEAST_ROUNDING, ROUNDING_PER_ROW * n)
     while True:
         ahead = min(_AHEAD, most - asked) if asked or guess > 0.0 else 1
         for _ in range(ahead):
@@ -248,13 +247,13 @@ def search(
             )  # fmt: skip
             launch(
                 _narrow, (1,), device,
-                partial, len(partial), guess, mu, enough, _ROUNDING, known, told, N_SUMS, PARTS, warps=_LOOK_WARPS,
+                partial, len(partial), guess, mu, enough, ROUNDING, known, told, N_SUMS, PARTS, warps=_LOOK_WARPS,
             )  # fmt: skip
         asked += ahead
         numbers = told.cpu().numpy()
-        lam, task = numbers[N_SUMS], numbers[N_SUMS + 4]
-        if task != 0.0 or asked >= most:
-            return numbers[:N_SUMS], float(lam), bool(task == 1.0)
+        lam, _, _, _, task, _ = numbers[N_SUMS:].tolist()
+        if task != 0.0 or asked >= most:  # neither to go on nor allowed to
+            return numbers[:N_SUMS], lam, task == 1.0
 
 
 def filled(at: Operands, what: Asked, mu: float = 1.0, lam: float = 0.0) -> Tensor:
