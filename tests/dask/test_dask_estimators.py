@@ -126,14 +126,6 @@ def test_k_and_C_are_chosen_on_a_cluster(client):
 # What may happen to a cluster
 
 
-@pytest.fixture(scope="module")
-def fragile():
-    """A cluster for a module that kills its workers, which come back."""
-    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": "CRITICAL"}
-    with LocalCluster(**options) as cluster, Client(cluster, set_as_default=False) as client:
-        yield client
-
-
 def before_question(monkeypatch, number, action):
     """Let something happen before the question of a number, counted from 1."""
     ask, asked = ClusterEngine.ask, []
@@ -149,16 +141,17 @@ def before_question(monkeypatch, number, action):
 
 
 @pytest.mark.parametrize("moment", range(5))
-def test_a_fit_survives_the_death_of_a_worker(fragile, monkeypatch, moment):
+def test_a_fit_survives_the_death_of_a_worker(doomed_client, monkeypatch, moment):
     X, f = draw(4000)
     options = {"k": 0.6, "tol": 1e-10}
     expected = memory.ATkClassifier(**options).fit(X, f > 0.0)
     number = int(np.random.default_rng(moment).integers(2, 40))
-    fragile.wait_for_workers(2, timeout=60)
-    asked = before_question(monkeypatch, number, lambda: kill_one(fragile))
+    asked = before_question(monkeypatch, number, lambda: kill_one(doomed_client))
     blocks = da.from_array(X, chunks=(500, 5))
     persist = moment % 2 == 0
-    model = ATkClassifier(client=fragile, persist=persist, **options).fit(blocks, da.from_array(f > 0.0, chunks=500))
+    model = ATkClassifier(client=doomed_client, persist=persist, **options).fit(
+        blocks, da.from_array(f > 0.0, chunks=500)
+    )
     assert len(asked) > number
     assert_same_fit(model, expected)
 

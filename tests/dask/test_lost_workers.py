@@ -47,23 +47,30 @@ def is_soon(condition):
 
 
 @pytest.mark.parametrize("persist", [True, False])
-def test_a_fit_outlives_its_workers(client, data, expected, persist):
+def test_a_fit_outlives_its_workers(doomed_client, data, expected, persist):
     X, y, _ = data
-    engine = engine_on(lazy_array(X, 250), y, client=client, persist=persist)
+    engine = engine_on(lazy_array(X, 250), y, client=doomed_client, persist=persist)
     rounds = (1, 30, 80)
-    meddling = Meddling(engine, rounds, lambda: kill_one(client))
+    meddling = Meddling(engine, rounds, lambda: kill_one(doomed_client))
     found, _ = solved_by(meddling)
     assert meddling.asked > max(rounds)
     np.testing.assert_allclose(found, expected, rtol=0.0, atol=1e-6)
 
 
-def test_a_worker_may_die_at_work(client, data):
+def test_a_worker_may_die_at_work(doomed_client, data):
     X, y, _ = data
-    rows = rows_of(engine_on(lazy_array(X, 250, seconds=0.1), y, client=client, persist=False))
+    rows = rows_of(engine_on(lazy_array(X, 250, seconds=0.5), y, client=doomed_client, persist=False))
     expected = rows.at(np.ones(5), 0.5 * N_ROWS).gradient()
-    signal.signal(signal.SIGALRM, lambda *_: kill_one(client))
-    signal.setitimer(signal.ITIMER_REAL, 0.3)
+    killed = []
+
+    def kill(*_):
+        kill_one(doomed_client)
+        killed.append(1)
+
+    signal.signal(signal.SIGALRM, kill)
+    signal.setitimer(signal.ITIMER_REAL, 0.2)
     found = rows.at(np.ones(5), 0.5 * N_ROWS).gradient()
+    assert killed
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
@@ -75,11 +82,11 @@ def test_data_that_kill_every_worker_end_the_fit(doomed_client, monkeypatch):
         solved_by(engine)
 
 
-def test_data_that_nobody_can_make_again_end_the_fit(client, data):
+def test_data_that_nobody_can_make_again_end_the_fit(doomed_client, data):
     X, y, _ = data
-    future = client.scatter(X, workers=[oldest(client)[0]])
+    future = doomed_client.scatter(X, workers=[oldest(doomed_client)[0]])
     blocks = da.from_delayed(future, shape=X.shape, dtype=X.dtype)
-    engine = Meddling(engine_on(blocks, y, client=client, persist=True), (5,), lambda: kill_one(client))
+    engine = Meddling(engine_on(blocks, y, client=doomed_client, persist=True), (5,), lambda: kill_one(doomed_client))
     with pytest.raises(ClusterLostError, match="The cluster has lost data or tasks of this fit"):
         solved_by(engine)
 
