@@ -42,6 +42,7 @@ class OnChunks(ABC):
     _parameter_constraints: ClassVar[dict[str, list[Any]]]
     _shared_parameters: ClassVar[tuple[str, ...]] = ()  # that copies have in common
     checkpoint: str | Path | None
+    drop: float
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -72,6 +73,14 @@ class OnChunks(ABC):
     @abstractmethod
     def _open(self, X: Any, y: Any, sample_weight: Any) -> ChunkedData:
         """Return the data as an engine holds them."""
+
+    def _refuse_drop(self) -> None:
+        """Raise if rows are to be set aside: every round of that would take new rows from all chunks."""
+        if self.drop:
+            raise ValueError(
+                f"On chunks, drop is expected to be 0, got {shown(self.drop)}; set rows aside in memory, with the "
+                "estimator of the same name in atklearn on as many rows as fit."
+            )
 
     def _name_features(self, data: ChunkedData) -> None:
         """Publish what is known of the features."""
@@ -129,6 +138,7 @@ class ChunkedATk(OnChunks, LinearATk):
                 f"On chunks, solver is expected to be 'exact', got {shown(self.solver)}; for stochastic steps over "
                 "blocks of rows use SGDATkClassifier or SGDATkRegressor."
             )
+        self._refuse_drop()
         with keeping_fitted_state(self):
             data = self._open(X, y, sample_weight)
             fleet = Fleet(data.engine)

@@ -120,6 +120,7 @@ class ChunkedATkCV(OnChunks, LinearATkCV):
                 f"cv={shown(self.cv)}, n_jobs={shown(self.n_jobs)}, groups={shown(groups)}; folds are drawn row by "
                 "row, and the engine has all the workers."
             )
+        self._refuse_drop()
         self._forget()
         data = self._open(X, y, sample_weight)
         fleet = Fleet(data.engine)

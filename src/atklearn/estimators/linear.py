@@ -38,8 +38,14 @@ class ATkClassifier(LinearClassifierMixin, LinearATk):
         "auto" chooses k by cross-validation of ``scoring``, at the given C: 5-fold, and once more if that leaves the
         average. The average is kept unless it is behind by more than 1.5 standard errors. About 5,000 samples at most
         are looked at. Neither the order of the samples nor repetition in place of weights changes the choice.
+        With ``drop`` there is none: it is 1.0, all samples that are left.
         With sample or class weights, k counts weight. Too small a k on noisy data collapses to w = 0: see
         :class:`atklearn.CollapseWarning`.
+    drop : int or float, default=0
+        How many, or what part, of the largest losses are set aside, for labels that are wrong or sensors that broke:
+        an int counts samples, a float is the fraction of them, and with sample weights both count weight. ``k`` counts
+        from the top as before, so that the mean is over the losses ranked ``drop`` to k; ``k=1.0`` is the trimmed
+        mean. That is no longer convex: see the notes.
     C : float or None, default=None
         Inverse regularisation strength, relative to the mean of the top k (scikit-learn's C, relative to the sum of
         losses, equals ours divided by n). None is n, the weight of all samples: the penalty of
@@ -61,6 +67,9 @@ class ATkClassifier(LinearClassifierMixin, LinearATk):
         The duality gap allowed, relative to the objective.
     max_iter : int, default=1000
         The number of Newton steps allowed, or of passes over the data for "sgd".
+    n_starts : int, default=50
+        With ``drop``, random starts beside the solution of AT_k: models of a few samples each, of which the best two
+        are gone on from. More of them find outliers that are alike and far out.
     warm_start : bool, default=False
         Whether to start from the previous solution.
     verbose : int, default=0
@@ -84,6 +93,11 @@ class ATkClassifier(LinearClassifierMixin, LinearATk):
         The same as part of the total weight: a value for the parameter ``k``.
     C_ : float
         The C used.
+    set_aside_ : ndarray of int
+        The samples set aside, those with the largest losses first; one that is set aside in part is among them if it
+        is by half at least. Empty without ``drop``.
+    drop_ : float
+        The weight set aside.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
 
@@ -93,9 +107,17 @@ class ATkClassifier(LinearClassifierMixin, LinearATk):
     score that was fitted to the hardest samples only. Use :class:`sklearn.calibration.CalibratedClassifierCV` where
     probabilities matter.
 
+    With ``drop``, an exact fit on the samples that are left takes turns with setting the largest losses aside, until
+    these no longer change. The objective falls all the way, to a local minimum: ``objective_`` is its true value, but
+    ``dual_gap_`` is that of the last convex problem, on the samples that are left.
+    With several classes the same samples are set aside for all, those with the largest sum of losses above the
+    thresholds; at least a tenth of every class stays.
+
     References
     ----------
     Fan, Lyu, Ying, Hu. Learning with Average Top-k Loss. NeurIPS 2017.
+
+    Hu, Ying, Wang, Lyu. Learning by Minimizing the Sum of Ranked Range. NeurIPS 2020.
 
     Examples
     --------
@@ -121,6 +143,7 @@ class ATkClassifier(LinearClassifierMixin, LinearATk):
         loss: str | IndividualLoss = "log_loss",
         *,
         k: float | str = "auto",
+        drop: float = 0,
         C: float | None = None,
         scoring: str | Callable[..., float] | None = None,
         fit_intercept: bool = True,
@@ -129,11 +152,13 @@ class ATkClassifier(LinearClassifierMixin, LinearATk):
         solver: str | SGD = "exact",
         tol: float = 1e-6,
         max_iter: int = 1000,
+        n_starts: int = 50,
         warm_start: bool = False,
         verbose: int = 0,
     ) -> None:
         self.loss = loss
         self.k = k
+        self.drop = drop
         self.C = C
         self.scoring = scoring
         self.fit_intercept = fit_intercept
@@ -142,6 +167,7 @@ class ATkClassifier(LinearClassifierMixin, LinearATk):
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
+        self.n_starts = n_starts
         self.warm_start = warm_start
         self.verbose = verbose
 
@@ -149,11 +175,11 @@ class ATkClassifier(LinearClassifierMixin, LinearATk):
         self.classes_ = posed.targets.classes
         super()._publish(posed, solutions)
         limits = [
-            collapse_limit(problem)
+            self.drop_ + collapse_limit(problem)
             for problem, solution in zip(posed.problems, solutions, strict=True)
             if not solution.beats(problem.rows.loss_at_zero)
         ]
-        warn_of_collapse(self.k, posed.k, limits, posed.targets.total, len(solutions), "linear model")
+        warn_of_collapse(self.k, self.k_, limits, posed.targets.total, len(solutions), "linear model")
 
 
 class ATkRegressor(ScoredRegressorMixin, LinearATk):
@@ -174,7 +200,13 @@ class ATkRegressor(ScoredRegressorMixin, LinearATk):
         "auto" chooses k by cross-validation of ``scoring``, at the given C: 5-fold, and once more if that leaves the
         average. The average is kept unless it is behind by more than 1.5 standard errors. About 5,000 samples at most
         are looked at. Neither the order of the samples nor repetition in place of weights changes the choice.
+        With ``drop`` there is none: it is 1.0, all samples that are left.
         With sample weights, k counts weight.
+    drop : int or float, default=0
+        How many, or what part, of the largest losses are set aside, for labels that are wrong or sensors that broke:
+        an int counts samples, a float is the fraction of them, and with sample weights both count weight. ``k`` counts
+        from the top as before, so that the mean is over the losses ranked ``drop`` to k; ``k=1.0`` is the trimmed
+        mean. That is no longer convex: see the notes.
     C : float or None, default=None
         Inverse regularisation strength, relative to the mean of the top k. None is n / 2, n being the weight of all
         samples: the penalty of :class:`sklearn.linear_model.Ridge` as it comes, which k = 1.0 then is.
@@ -193,6 +225,9 @@ class ATkRegressor(ScoredRegressorMixin, LinearATk):
         The duality gap allowed, relative to the objective.
     max_iter : int, default=1000
         The number of Newton steps allowed, or of passes over the data for "sgd".
+    n_starts : int, default=50
+        With ``drop``, random starts beside the solution of AT_k: models of a few samples each, of which the best two
+        are gone on from. More of them find outliers that are alike and far out.
     warm_start : bool, default=False
         Whether to start from the previous solution.
     verbose : int, default=0
@@ -215,12 +250,25 @@ class ATkRegressor(ScoredRegressorMixin, LinearATk):
         The same as part of the total weight: a value for the parameter ``k``.
     C_ : float
         The C used.
+    set_aside_ : ndarray of int
+        The samples set aside, those with the largest losses first; one that is set aside in part is among them if it
+        is by half at least. Empty without ``drop``.
+    drop_ : float
+        The weight set aside.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
+
+    Notes
+    -----
+    With ``drop``, an exact fit on the samples that are left takes turns with setting the largest losses aside, until
+    these no longer change. The objective falls all the way, to a local minimum: ``objective_`` is its true value, but
+    ``dual_gap_`` is that of the last convex problem, on the samples that are left.
 
     References
     ----------
     Fan, Lyu, Ying, Hu. Learning with Average Top-k Loss. NeurIPS 2017.
+
+    Hu, Ying, Wang, Lyu. Learning by Minimizing the Sum of Ranked Range. NeurIPS 2020.
 
     Examples
     --------
@@ -242,6 +290,7 @@ class ATkRegressor(ScoredRegressorMixin, LinearATk):
         loss: str | IndividualLoss = "squared_error",
         *,
         k: float | str = "auto",
+        drop: float = 0,
         C: float | None = None,
         scoring: str | Callable[..., float] | None = None,
         fit_intercept: bool = True,
@@ -249,11 +298,13 @@ class ATkRegressor(ScoredRegressorMixin, LinearATk):
         solver: str | SGD = "exact",
         tol: float = 1e-6,
         max_iter: int = 1000,
+        n_starts: int = 50,
         warm_start: bool = False,
         verbose: int = 0,
     ) -> None:
         self.loss = loss
         self.k = k
+        self.drop = drop
         self.C = C
         self.scoring = scoring
         self.fit_intercept = fit_intercept
@@ -261,6 +312,7 @@ class ATkRegressor(ScoredRegressorMixin, LinearATk):
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
+        self.n_starts = n_starts
         self.warm_start = warm_start
         self.verbose = verbose
 

@@ -16,15 +16,18 @@ from atklearn.estimators.callbacks import CallbackSupportMixin, FitProgress
 from atklearn.estimators.fitting import keeping_fitted_state, posing_of, warn_unless_converged
 from atklearn.estimators.following import FollowsX
 from atklearn.estimators.judging import make_judge
+from atklearn.losses.aggregate import resolve_drop
 from atklearn.losses.individual import IndividualLoss, SquaredError, Task, resolve_individual_loss
 from atklearn.problems.arrays import check_mass
 from atklearn.problems.device_room import saying_what_fits
 from atklearn.problems.entering import enter_training
 from atklearn.problems.namespaces import home_of, is_tensor
 from atklearn.problems.posing import Posed, Posing, published
+from atklearn.problems.ranged import TargetsOutside
 from atklearn.problems.solution import Solution
 from atklearn.selection.choosing import AUTO_ROWS, auto_k
 from atklearn.solvers.exact.solve import solve_linear
+from atklearn.solvers.ranked.alternation import refuse_other_solvers, solve_ranked
 from atklearn.solvers.stochastic.sgd import SGD, refuse_stochastic, solve_sgd
 
 __all__ = ["LinearATk"]
@@ -44,6 +47,8 @@ class LinearATk(CallbackSupportMixin, FollowsX):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "loss": [str, IndividualLoss],
         "k": [Real, StrOptions({"auto"})],
+        "drop": [Real],
+        "n_starts": [Interval(Integral, 0, None, closed="left")],
         "C": [Interval(Real, 0.0, None, closed="neither"), None],
         "scoring": [str, callable, None],
         "fit_intercept": ["boolean"],
@@ -85,7 +90,8 @@ class LinearATk(CallbackSupportMixin, FollowsX):
             progress = FitProgress(self, X, y, sample_weight)
             posing = posing_of(self, self._task)
             k, which = self._auto_k(posing, X, y, sample_weight) if self._chooses_k() else self._given_k()
-            posed, solutions = self._solve(posing.on(X, y, sample_weight, k=k), which, progress)
+            posed = posing.on(X, y, sample_weight, k=k, on_the_host=bool(self.drop))
+            posed, solutions = self._solve(posed, which, progress)
             self._publish(posed, solutions)
             self._follow(home)
             warn_unless_converged(solutions, posed.targets.names, self.tol, self.C_)
@@ -96,6 +102,11 @@ class LinearATk(CallbackSupportMixin, FollowsX):
         """Solve the problems with one of the C there are to try; return them as solved."""
         self.C_ = self._Cs_of(posed.targets.total, len(posed.problems))[which]
         posed = posed.at(posed.k, self.C_)
+        self.k_, self.k_share_ = posed.k, min(posed.k / posed.targets.total, 1.0)
+        self.drop_ = resolve_drop(self.drop, posed.k, posed.targets.total)
+        if self.drop_ > 0.0:
+            return self._solve_range(posed, progress)
+        self.set_aside_ = np.zeros(0, dtype=np.intp)
         solve = _solver(self.solver)
         solutions = [
             solve(problem, tol=self.tol, max_iter=self.max_iter, start=start, progress=progress.following(name))
@@ -103,11 +114,23 @@ class LinearATk(CallbackSupportMixin, FollowsX):
         ]
         return posed, solutions
 
+    def _solve_range(self, posed: Posed, progress: FitProgress) -> tuple[Posed, list[Solution]]:
+        """Solve the problems of a range, the same rows set aside in all of them; return them as left in the end."""
+        refuse_other_solvers(self.solver, self.drop)
+        names = posed.targets.names
+        fit = solve_ranked(
+            posed.problems, self.drop_, tol=self.tol, max_iter=self.max_iter, starts=self._starts(posed),
+            n_starts=self.n_starts, progress=[progress.following(name) for name in names],
+        )  # fmt: skip
+        targets = TargetsOutside(posed.targets, fit.outside)
+        self.set_aside_ = targets.places_of(fit.ranked)
+        return Posed(targets, fit.outside.problems), fit.solutions
+
     def _chooses_k(self) -> bool:
         """Say whether there is a k to choose."""
         # to be judged by the mean that it minimises leaves nothing to choose (docs/decisions/0015)
         by_its_own = self.scoring is None and isinstance(resolve_individual_loss(self.loss, self._task), SquaredError)
-        return self.k == "auto" and not by_its_own
+        return self.k == "auto" and not by_its_own and not self.drop
 
     def _given_k(self) -> tuple[float, int]:
         """Return k as it is given, and the first C."""
@@ -144,7 +167,7 @@ class LinearATk(CallbackSupportMixin, FollowsX):
     def _publish(self, posed: Posed, solutions: list[Solution]) -> None:
         """Set the fitted attributes."""
         self.coef_, self.intercept_ = posed.coefficients(solutions)
-        for name, value in published(posed.targets, posed.problems, solutions).items():
+        for name, value in published(posed.targets, posed.problems, solutions, self.k_).items():
             setattr(self, name, value)
         if self.warm_start:
             self._solutions = solutions

@@ -30,6 +30,9 @@ class ATkClassifierCV(ScoredClassifierMixin, LinearATkCV):
         samples; or the grid itself, an int counting samples and a float being the fraction of them.
     Cs : int or array-like, default=6
         A number of grid points, log-spaced between 0.1 and 10,000, made for standardised features; or the grid itself.
+    drop : int or float, default=0
+        How many, or what part, of the largest losses every fit sets aside: see :class:`atklearn.ATkClassifier`. It is
+        not chosen: see :func:`atklearn.choose_drop`.
     cv : int, splitter, iterable or None, default=None
         As in scikit-learn. None is stratified 5-fold, repeated 5 times below 1,500 samples and twice above: the fewer
         samples, the noisier the score of a single partition.
@@ -74,6 +77,8 @@ class ATkClassifierCV(ScoredClassifierMixin, LinearATkCV):
         Of the choice, which need not be the cell of rank 1.
     ks_, Cs_ : ndarray
         The grids, k as fractions.
+    drop_share_ : float
+        The part set aside.
     n_samples_ : int
         Of the fit.
     calibration_bound_ : float
@@ -104,6 +109,7 @@ class ATkClassifierCV(ScoredClassifierMixin, LinearATkCV):
         *,
         ks: int | Sequence[float] = 8,
         Cs: int | Sequence[float] = 6,
+        drop: float = 0,
         cv: Any = None,
         scoring: str | Callable[..., float] | None = None,
         rule: str = "one_standard_error",
@@ -120,6 +126,7 @@ class ATkClassifierCV(ScoredClassifierMixin, LinearATkCV):
         self.loss = loss
         self.ks = ks
         self.Cs = Cs
+        self.drop = drop
         self.cv = cv
         self.scoring = scoring
         self.rule = rule
@@ -167,6 +174,9 @@ class ATkRegressorCV(ScoredRegressorMixin, LinearATkCV):
     Cs : int or array-like, default=6
         A number of grid points, log-spaced between 0.1 and 10,000, made for standardised features and targets; or the
         grid itself.
+    drop : int or float, default=0
+        How many, or what part, of the largest losses every fit sets aside: see :class:`atklearn.ATkRegressor`. It is
+        not chosen: see :func:`atklearn.choose_drop`.
     cv : int, splitter, iterable or None, default=None
         As in scikit-learn. None is 5-fold, repeated 5 times below 1,500 samples and twice above.
     scoring : str, callable or None, default=None
@@ -205,6 +215,8 @@ class ATkRegressorCV(ScoredRegressorMixin, LinearATkCV):
         Of the choice, which need not be the cell of rank 1.
     ks_, Cs_ : ndarray
         The grids, k as fractions.
+    drop_share_ : float
+        The part set aside.
     n_samples_ : int
         Of the fit.
     coef_, intercept_, threshold_, dual_gap_, objective_, n_iter_
@@ -229,6 +241,7 @@ class ATkRegressorCV(ScoredRegressorMixin, LinearATkCV):
         *,
         ks: int | Sequence[float] = 8,
         Cs: int | Sequence[float] = 6,
+        drop: float = 0,
         cv: Any = None,
         scoring: str | Callable[..., float] | None = None,
         rule: str = "one_standard_error",
@@ -244,6 +257,7 @@ class ATkRegressorCV(ScoredRegressorMixin, LinearATkCV):
         self.loss = loss
         self.ks = ks
         self.Cs = Cs
+        self.drop = drop
         self.cv = cv
         self.scoring = scoring
         self.rule = rule

@@ -20,7 +20,7 @@ from atklearn.estimators.following import FollowsX
 from atklearn.estimators.jobs import map_jobs
 from atklearn.estimators.judging import Judge, make_judge
 from atklearn.estimators.linear_base import LinearATk
-from atklearn.losses.aggregate import resolve_k
+from atklearn.losses.aggregate import resolve_drop, resolve_k
 from atklearn.losses.individual import Array, IndividualLoss
 from atklearn.losses.messages import shown
 from atklearn.problems.arrays import check_features
@@ -28,7 +28,7 @@ from atklearn.problems.device_room import saying_what_fits
 from atklearn.problems.entering import enter_mass, enter_training
 from atklearn.problems.namespaces import home_of, is_tensor, on_host, same_home
 from atklearn.problems.posing import Posed
-from atklearn.selection.choosing import choose_best, choose_within_error, default_Cs, default_folds, default_ks
+from atklearn.selection.choosing import choose_best, choose_within_error, default_Cs, default_folds, default_ks_above
 from atklearn.selection.folds import FilledFold, Fold, Split, cv_results
 from atklearn.solvers.exact.collapse import collapse_share
 
@@ -44,6 +44,7 @@ class LinearATkCV(CallbackSupportMixin, FollowsX):
         "loss": [str, IndividualLoss],
         "ks": [Interval(Integral, 1, None, closed="left"), "array-like"],
         "Cs": [Interval(Integral, 1, None, closed="left"), "array-like"],
+        "drop": [Real],
         "cv": ["cv_object"],
         "scoring": [str, callable, None],
         "rule": [StrOptions({"one_standard_error", "best"})],
@@ -94,7 +95,8 @@ class LinearATkCV(CallbackSupportMixin, FollowsX):
             self.classes_ = posed.targets.classes
         self.n_samples_ = len(y)
         splits = self._splits(X, on_host(y), on_host(groups))
-        folds = [Fold(posing, None, None, None, split, self.ks_, self.Cs_, max_iter=self.max_iter) for split in splits]
+        options = {"max_iter": self.max_iter, "drop": self.drop_share_}
+        folds = [Fold(posing, None, None, None, split, self.ks_, self.Cs_, **options) for split in splits]
         test_to_train = float(np.mean([test.size / train.size for train, test in splits]))
         self._search(folds, test_to_train, progress, shared=(X, y, sample_weight))
         self._refit(X, y, sample_weight)
@@ -135,8 +137,9 @@ class LinearATkCV(CallbackSupportMixin, FollowsX):
         self._total = posed.targets.total
         bound = collapse_share(posed.problems) if isinstance(self, ClassifierMixin) else None
         self.calibration_bound_ = bound
+        self.drop_share_ = resolve_drop(self.drop, self._total, self._total) / self._total
         if isinstance(self.ks, Integral):
-            self.ks_ = default_ks(int(self.ks), bound)
+            self.ks_ = default_ks_above(self.drop_share_, int(self.ks), bound)
         else:
             self.ks_ = np.unique([resolve_k(k, self._total) / self._total for k in self.ks])
         self.Cs_ = default_Cs(int(self.Cs)) if isinstance(self.Cs, Integral) else np.unique(self.Cs).astype(float)

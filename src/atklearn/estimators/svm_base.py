@@ -131,7 +131,7 @@ class KernelATk(BaseEstimator):
         self.support_vectors_ = np.empty((0, 0)) if self.kernel == "precomputed" else X[self.support_]
         self.dual_coef_ = np.ascontiguousarray(beta[:, support])
         self.intercept_ = np.array([solution.intercept for solution in solutions])
-        for name, value in published(targets, problems, solutions).items():
+        for name, value in published(targets, problems, solutions, problems[0].k).items():
             setattr(self, name, value)
 
     def _scores(self, X: Any) -> npt.NDArray[Any]:

@@ -37,8 +37,10 @@ __all__ = [
     "maximum",
     "ranked_loss",
     "ranked_range",
+    "resolve_drop",
     "resolve_k",
     "top_k",
+    "top_sum",
 ]
 
 # Fractions such as 0.07 * 100 miss the whole number they mean; a slice end this close to a sample's end is that end.
@@ -72,6 +74,42 @@ def resolve_k(k: float, total: float) -> float:
         )
     check_k(k)
     return min(float(k), float(total)) if isinstance(k, Integral) else float(k) * float(total)
+
+
+def resolve_drop(drop: float, k: float, total: float) -> float:
+    """Turn ``drop`` into an amount of sample weight: an int counts, a float is a fraction of the total.
+
+    Parameters
+    ----------
+    drop : int or float
+        ``0`` drops nothing, ``1`` one sample, ``0.1`` a tenth of them.
+    k : float
+        Where the range ends, in units of weight; it has to begin before.
+    total : float
+        The number of samples, or their total weight.
+
+    Examples
+    --------
+    >>> resolve_drop(2, 10.0, 10.0), resolve_drop(0.25, 10.0, 10.0)
+    (2.0, 2.5)
+    """
+    if isinstance(drop, bool | np.bool_) or not isinstance(drop, Real) or not drop >= 0:
+        raise ValueError(
+            "drop is expected to be an int >= 0 (a count of samples) or a float in [0, 1) (a fraction of them), "
+            f"got {shown(drop)}."
+        )
+    if not isinstance(drop, Integral) and drop >= 1.0:
+        raise ValueError(
+            f"drop as a float is a fraction of the samples and is expected in [0, 1), got {shown(drop)}; "
+            "pass an int to count samples."
+        )
+    amount = float(drop) if isinstance(drop, Integral) else float(drop) * float(total)
+    if amount >= least_mass(k):
+        raise ValueError(
+            f"drop is expected to leave a range that ends at k: below {k:g} of {total:g} samples, got "
+            f"drop={shown(drop)}, which is {amount:g}; lower drop or raise k."
+        )
+    return amount
 
 
 def check_k(k: float) -> None:
@@ -141,7 +179,7 @@ class RankedRange:
         """
         loss, weight = _check(losses, sample_weight)
         start, stop = self._bounds(loss, weight)
-        return (_top_sum(loss, weight, stop) - _top_sum(loss, weight, start)) / (stop - start)
+        return (top_sum(loss, weight, stop) - top_sum(loss, weight, start)) / (stop - start)
 
     def weights(self, losses: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None) -> Array:
         """Return the weight of every loss in the aggregate, shape (n,), summing to one.
@@ -267,8 +305,8 @@ def _top_shares(loss: Array, weight: Array | None, mass: float) -> Array:
     return shares
 
 
-def _top_sum(loss: Array, weight: Array | None, mass: float) -> float:
-    """Return the sum of the top ``mass`` of losses by Lemma 1."""
+def top_sum(loss: Array, weight: Array | None, mass: float) -> float:
+    """Return the sum of the top ``mass`` of losses by Lemma 1; of checked arrays."""
     if mass == 0.0:
         return 0.0
     threshold = ranked_loss(loss, weight, mass)

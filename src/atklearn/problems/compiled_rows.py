@@ -97,6 +97,18 @@ class CompiledRows:
         X = self.features.take(places)
         return CompiledRows(X, self.y[places], self.mass[places], self.loss, self.ones is not None)
 
+    def lighter(self, places: Places, mass: Array) -> CompiledRows:
+        """Return some of the rows with other mass; coordinates that are good enough for all are so for these."""
+        rows = CompiledRows(self.features.take(places), self.y[places], mass, self.loss, self.ones is not None)
+        rows._conditioned = {centred: None for centred, found in self._conditioned.items() if found is None}
+        return rows
+
+    def smooth_parts(self, z: Array) -> Array:
+        """Return ``s`` at z: the losses, but for the kink."""
+        into = Losses(self.n_rows)
+        self.predict_and_expand(z, into)
+        return into.s
+
     def sample(self, count: int) -> CompiledRows:
         """Return one row from each of ``count`` equal parts: random, sorted, and without shuffling all of them."""
         count = min(count, self.n_rows)

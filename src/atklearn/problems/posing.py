@@ -185,10 +185,15 @@ class Posing:
         """Whether targets are labels."""
         return self.loss.task == "classification"
 
-    def on(self, X: Any, y: Any, sample_weight: Any = None, *, k: float = 1.0, C: float = 1.0) -> Posed:
-        """State the problems on checked data, leaving out samples without mass; k is a count or a share."""
+    def on(
+        self, X: Any, y: Any, sample_weight: Any = None, *, k: float = 1.0, C: float = 1.0, on_the_host: bool = False
+    ) -> Posed:
+        """State the problems on checked data, leaving out samples without mass; k is a count or a share.
+
+        Tensors go to compiled code ``on_the_host`` where that is asked for, or quicker.
+        """
         X = X if HAS_NUMBA else as_tensor_if_dense(X)
-        if is_tensor(X) and is_quicker_on_host(X.device, X.numel()):
+        if is_tensor(X) and ((on_the_host and HAS_NUMBA) or is_quicker_on_host(X.device, X.numel())):
             X, y, sample_weight = np.ascontiguousarray(on_host(X)), on_host(y), on_host(sample_weight)
         targets, rows = (self._tensors if is_tensor(X) else self._arrays)(X, y, sample_weight)
         amount = resolve_k(k, targets.total)
@@ -260,12 +265,12 @@ class Posed:
 class _Weighted(Protocol):
     """What is asked of a problem, linear or of a kernel, about its solution."""
 
-    k: float
-
     def sample_weights(self, certificate: Certificate) -> Array: ...
 
 
-def published(targets: SeenTargets, problems: Sequence[_Weighted], solutions: Sequence[Solution]) -> dict[str, Any]:
+def published(
+    targets: SeenTargets, problems: Sequence[_Weighted], solutions: Sequence[Solution], k: float
+) -> dict[str, Any]:
     """Return the fitted attributes that all estimators share: plain for one problem, else an entry or column for each.
 
     ``sample_weights_`` has an entry per sample given, zero for those without mass; ``k_`` is in units of sample weight
@@ -277,4 +282,4 @@ def published(targets: SeenTargets, problems: Sequence[_Weighted], solutions: Se
     for name in ("threshold", "dual_gap", "objective", "n_iter"):
         values = [getattr(solution, name) for solution in solutions]
         attributes[f"{name}_"] = values[0] if single else np.array(values)
-    return attributes | {"k_": problems[0].k, "k_share_": min(problems[0].k / targets.total, 1.0)}
+    return attributes | {"k_": k, "k_share_": min(k / targets.total, 1.0)}

@@ -29,6 +29,7 @@ __all__ = [
     "default_Cs",
     "default_folds",
     "default_ks",
+    "default_ks_above",
 ]
 
 # Without noise there is no calibration bound; fewer samples than this part of them make an unstable top.
@@ -62,6 +63,29 @@ def default_ks(n_ks: int, bound: float | None) -> Array:
     """
     lowest = _SMALLEST_SHARE_REGRESSION if bound is None else min(max(bound, _SMALLEST_SHARE), _LARGEST_BOUND)
     return np.geomspace(lowest, 1.0, n_ks + 1)[1:]
+
+
+def default_ks_above(drop: float, n_ks: int, bound: float | None) -> Array:
+    """Return fractions k/n where a part of the samples is set aside: the grid of :func:`default_ks` on those left.
+
+    Samples set aside lie on the wrong side as a rule, and no longer count in the calibration bound.
+
+    Parameters
+    ----------
+    drop : float
+        The part set aside.
+    n_ks : int
+    bound : float or None
+        The calibration bound of all samples.
+
+    Examples
+    --------
+    >>> default_ks_above(0.5, 2, 0.625)
+    array([0.75, 1.  ])
+    """
+    left = 1.0 - drop
+    of_rest = None if bound is None else max(bound - drop, 0.0) / left
+    return drop + left * default_ks(n_ks, of_rest)
 
 
 def default_Cs(n_Cs: int) -> Array:

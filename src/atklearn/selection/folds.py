@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from atklearn.losses.individual import Array
 from atklearn.problems.namespaces import on_host, take_rows
-from atklearn.problems.posing import Coefficients, Posing
+from atklearn.problems.posing import Coefficients, Posed, Posing
 from atklearn.problems.threads import steady_blas
 from atklearn.selection.paths import ATkPath, grid_cells, solve_path
 
@@ -47,6 +47,8 @@ class Fold:
         The grid; k as counts or shares.
     tol, max_iter : float, int
         Of every fit.
+    drop : float
+        A count or a share of the largest losses that every fit sets aside.
     """
 
     posing: Posing
@@ -58,6 +60,7 @@ class Fold:
     Cs: Sequence[float] | Array
     tol: float = GRID_TOL
     max_iter: int = 1000
+    drop: float = 0
 
     def given(self, X: Any, y: Any, sample_weight: Array | None) -> Fold:
         """Return the same fold with data, which many folds have in common and travel once."""
@@ -69,14 +72,17 @@ class Fold:
         weight = None if self.sample_weight is None else take_rows(self.sample_weight, rows)
         return take_rows(self.X, rows), take_rows(self.y, rows), weight
 
+    def _posed(self) -> Posed:
+        return self.posing.on(*self.part(0), on_the_host=bool(self.drop))
+
     def path(self) -> ATkPath:
         """Fit all cells."""
-        return solve_path(self.posing.on(*self.part(0)), self.ks, self.Cs, self.tol, self.max_iter)
+        return solve_path(self._posed(), self.ks, self.Cs, self.tol, self.max_iter, drop=self.drop)
 
     def cells(self) -> Iterator[tuple[int, int, Coefficients]]:
         """Fit cell by cell; yield its place in the grid and its models."""
-        posed = self.posing.on(*self.part(0))
-        for i, j, solutions in grid_cells(posed, self.ks, self.Cs, self.tol, self.max_iter):
+        posed = self._posed()
+        for i, j, solutions in grid_cells(posed, self.ks, self.Cs, self.tol, self.max_iter, drop=self.drop):
             yield i, j, posed.coefficients(solutions)
 
     @steady_blas()

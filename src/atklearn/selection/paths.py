@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.exceptions import ConvergenceWarning
 
-from atklearn.losses.aggregate import resolve_k
+from atklearn.losses.aggregate import resolve_drop, resolve_k
 from atklearn.losses.individual import Array, IndividualLoss, resolve_individual_loss, task_of
 from atklearn.losses.messages import shown, stack_level
 from atklearn.problems.device_room import saying_what_fits
@@ -24,6 +24,8 @@ from atklearn.problems.posing import Posed, Posing, intercept_kind
 from atklearn.problems.solution import Solution
 from atklearn.problems.threads import steady_blas
 from atklearn.solvers.exact.grid import solve_grid
+from atklearn.solvers.ranked.alternation import refuse_other_solvers
+from atklearn.solvers.ranked.ranked_grid import solve_ranked_grid
 from atklearn.solvers.stochastic.sgd import SGD, refuse_stochastic, solve_sgd
 
 __all__ = ["ATkPath", "atk_path", "grid_cells", "solve_path"]
@@ -96,6 +98,7 @@ def atk_path(
     class_weight: dict[Any, float] | str | None = None,
     fit_intercept: bool = True,
     penalize_intercept: bool = False,
+    drop: float = 0,
     solver: str | SGD = "exact",
     tol: float = 1e-3,
     max_iter: int = 1000,
@@ -117,6 +120,9 @@ def atk_path(
         Classification only.
     fit_intercept : bool, default=True
     penalize_intercept : bool, default=False
+    drop : int or float, default=0
+        How many, or what part, of the largest losses every fit sets aside: see :class:`atklearn.ATkClassifier`. With
+        any, objectives are local minima, and dual gaps are those of the convex problems on the samples that are left.
     solver : {"exact", "sgd"} or SGD, default="exact"
         As in :class:`atklearn.ATkClassifier`; "sgd" starts every fit afresh.
     tol : float, default=1e-3
@@ -148,7 +154,9 @@ def atk_path(
     refuse_stochastic(solver, home)
     X, y = enter_training(None, X, y, y_numeric=task == "regression")
     posing = Posing(individual, intercept_kind(fit_intercept, penalize_intercept), class_weight, "atk_path")
-    path = solve_path(posing.on(X, y, sample_weight), ks, Cs, tol, max_iter, solver)
+    path = solve_path(
+        posing.on(X, y, sample_weight, on_the_host=bool(drop)), ks, Cs, tol, max_iter, solver, drop=drop
+    )  # fmt: skip
     return path if home is None else replace(path, **{name: home.publish(value) for name, value in vars(path).items()})
 
 
@@ -159,11 +167,18 @@ def grid_cells(
     tol: float,
     max_iter: int,
     solver: str | SGD = "exact",
+    *,
+    drop: float = 0,
 ) -> Iterator[tuple[int, int, list[Solution]]]:
-    """Yield ``(i, j, solutions of all problems at ks[i] and Cs[j])``; k as counts or shares."""
+    """Yield ``(i, j, solutions of all problems at ks[i] and Cs[j])``; k and drop as counts or shares."""
     if len(ks) == 0 or len(Cs) == 0 or min(Cs) <= 0.0:
         raise ValueError(f"Grids are expected to be non-empty, with every C > 0, got ks={shown(ks)}, Cs={shown(Cs)}.")
     amounts = [resolve_k(k, posed.targets.total) for k in ks]
+    aside = resolve_drop(drop, min(amounts), posed.targets.total)
+    if aside > 0.0:
+        refuse_other_solvers(solver, drop)
+        yield from solve_ranked_grid(posed.problems, amounts, Cs, aside, tol=tol, max_iter=max_iter)
+        return
     solve = _grid_solver(solver)
     paths = [solve(problem, amounts, Cs, tol=tol, max_iter=max_iter) for problem in posed.problems]
     for cells in zip(*paths, strict=True):
@@ -179,15 +194,17 @@ def solve_path(
     tol: float,
     max_iter: int,
     solver: str | SGD = "exact",
+    *,
+    drop: float = 0,
 ) -> ATkPath:
-    """Solve every problem on the grid, and say so where the tolerance was missed; k as counts or shares."""
+    """Solve every problem on the grid, and say so where the tolerance was missed; k and drop as counts or shares."""
     d = posed.problems[0].rows.n_columns - (posed.problems[0].rows.ones is not None)
     shape = (len(ks), len(Cs), len(posed.problems))
     coefs, intercepts = np.empty((*shape, d)), np.zeros(shape)
     objectives, gaps, thresholds = np.empty((3, *shape))
     n_iters, reasons = np.empty(shape, dtype=np.intp), np.empty(shape, dtype=object)
     missed = 0
-    for i, j, solutions in grid_cells(posed, ks, Cs, tol, max_iter, solver):
+    for i, j, solutions in grid_cells(posed, ks, Cs, tol, max_iter, solver, drop=drop):
         coefs[i, j], intercepts[i, j] = posed.coefficients(solutions)
         for place, solution in enumerate(solutions):
             cell = i, j, place

@@ -1,0 +1,248 @@
+"""The objective on a ranked range: the largest losses are set aside, the mean of the next ones is what counts.
+
+With ``a`` the mass set aside of each row, ``0 <= a_i <= mass_i`` and ``sum(a) = m``, the problem of a range that begins
+at m and ends at k is
+
+    minimise over a and w, b:   AT_(k-m)(l_1, ..., l_n; mass - a) + |w|^2 / (2 C),
+
+because the sum of the losses ranked m to k is the least, over all a, of the top-(k-m) sum of what a leaves. For a given
+``a`` this is an AT_(k-m) problem on the rows that are left, convex and certified; for given w the best ``a`` are the m
+largest losses. Several classes set the same rows aside: their objectives are added up, and since
+
+    AT_(k-m)(l; mass - a) = min over lam of lam + sum((mass - a)_i [l_i - lam]_+) / (k - m)      (Lemma 1),
+
+the best ``a`` for given models and thresholds are the m largest of ``sum over classes of [l_i - lam]_+``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from atklearn.losses.aggregate import ranked_loss, top_sum
+from atklearn.losses.individual import Array
+from atklearn.problems.compiled_rows import CompiledRows
+from atklearn.problems.objective import Problem
+from atklearn.problems.picking import Places
+from atklearn.problems.posing import SeenTargets
+from atklearn.problems.solution import Solution
+
+__all__ = ["Outside", "RangedProblem", "TargetsOutside", "largest_amounts"]
+
+# A share of a row's mass that is rounding.
+_ROUNDING = 1e-12
+# So much of a class stays, whatever its losses: without it there would be nothing to tell from the others.
+_LEAST_OF_CLASS = 0.1
+
+
+def largest_amounts(values: Array, mass: Array, amount: float, classes: npt.NDArray[np.intp] | None = None) -> Array:
+    """Return how much mass of each row makes up an amount of those with the largest values; the last one in part.
+
+    Of equal values the first rows are taken. Of no class more than nine tenths are.
+
+    Examples
+    --------
+    >>> largest_amounts(np.array([1.0, 5.0, 3.0, 5.0]), np.array([1.0, 1.0, 2.0, 1.0]), 2.5)
+    array([0. , 1. , 0.5, 1. ])
+    """
+    if amount <= 0.0:
+        return np.zeros_like(mass)
+    threshold = ranked_loss(values, mass, amount)
+    out = np.where(values > threshold, mass, 0.0)
+    tied = np.flatnonzero(values == threshold)
+    out[tied] = _first(mass[tied], amount - float(out.sum()))
+    if classes is not None:
+        most = (1.0 - _LEAST_OF_CLASS) * np.bincount(classes, weights=mass)
+        if (np.bincount(classes, weights=out) > most).any():
+            out = _within(most, values, mass, amount, classes)
+    # what is all but whole, or all but nothing, is that
+    out = np.where(out > mass * (1.0 - _ROUNDING), mass, out)
+    return np.where(out < mass * _ROUNDING, 0.0, out)
+
+
+def _within(most: npt.NDArray[Any], values: Array, mass: Array, amount: float, classes: npt.NDArray[np.intp]) -> Array:
+    """Return the amounts of the largest values with so much of each class at most."""
+    order = np.argsort(-values, kind="stable")
+    free = mass[order]
+    for code, limit in enumerate(most):
+        of_class = classes[order] == code
+        free[of_class] = _first(free[of_class], float(limit))
+    out = np.empty_like(mass)
+    out[order] = _first(free, amount)
+    return out
+
+
+def _first(amounts: Array, total: float) -> Array:
+    """Return what of each amount lies in the first ``total`` of them."""
+    return np.asarray(np.clip(total - (np.cumsum(amounts) - amounts), 0.0, amounts))
+
+
+class RangedProblem:
+    """Problems on the same rows, one or one per class, that set the same rows aside.
+
+    Parameters
+    ----------
+    problems : sequence of Problem
+        Of AT_k, on rows in memory.
+    drop : float
+        The mass to set aside, ``0 < drop < k``.
+    """
+
+    def __init__(self, problems: Sequence[Problem], drop: float) -> None:
+        self.problems, self.drop = list(problems), drop
+        self.k = problems[0].k
+
+    @property
+    def rows(self) -> CompiledRows:
+        """The rows, as the first problem sees them."""
+        return self.rows_of_problems[0]
+
+    @cached_property
+    def rows_of_problems(self) -> list[CompiledRows]:
+        """The rows as each problem sees them, with targets of its own."""
+        rows = [problem.rows for problem in self.problems]
+        if not all(isinstance(each, CompiledRows) for each in rows):
+            raise ValueError(
+                "To set rows aside, rows are expected in the host's memory, got others; Numba has to be installed: "
+                "pip install numba."
+            )
+        return rows  # type: ignore[return-value]
+
+    @cached_property
+    def classes(self) -> npt.NDArray[np.intp] | None:
+        """The class of each row, as a number; None for a regression."""
+        if self.problems[0].loss.task == "regression":
+            return None
+        targets = np.array([rows.y for rows in self.rows_of_problems])
+        return np.asarray(targets[0] > 0.0, dtype=np.intp) if len(targets) == 1 else targets.argmax(axis=0)
+
+    def thinned(self, count: int) -> RangedProblem:
+        """Return the problems on a random part of the rows, with k and drop in proportion."""
+        parts = [rows.sample(count) for rows in self.rows_of_problems]
+        share = parts[0].total / self.rows.total
+        k = min(self.k * share, parts[0].total)
+        return RangedProblem(
+            [problem.on(part, k) for problem, part in zip(self.problems, parts, strict=True)], self.drop * share
+        )
+
+    def smooth_parts(self, coefs: Sequence[Array]) -> Array:
+        """Return ``s`` of all rows, shape (n_problems, n_rows)."""
+        return np.array([rows.smooth_parts(coef) for rows, coef in zip(self.rows_of_problems, coefs, strict=True)])
+
+    def losses(self, smooth_parts: Array) -> Array:
+        """Return the losses, from their smooth parts."""
+        return self.rows.kink.loss(smooth_parts)
+
+    def full_densities(self, smooth_parts: Array) -> Array:
+        """Return the densities of rows whose losses are large."""
+        return np.sign(smooth_parts) if self.rows.two_sided else np.ones_like(smooth_parts)
+
+    def largest(self, losses: Array, thresholds: Sequence[float]) -> Array:
+        """Return the mass to set aside of each row, for given losses and thresholds."""
+        # of one problem whatever the threshold
+        excess = losses[0] if len(losses) == 1 else np.maximum(losses - np.c_[thresholds], 0.0).sum(axis=0)
+        return largest_amounts(excess, self.rows.mass, self.drop, self.classes)
+
+    def first_thresholds(self, losses: Array) -> list[float]:
+        """Return the k-th largest losses, while nothing is set aside."""
+        return [ranked_loss(loss, self.rows.mass, self.k) for loss in losses]
+
+    def value(self, coefs: Sequence[Array], losses: Array, aside: Array) -> float:
+        """Return the objective, that of several classes added up."""
+        left = self.rows.mass - aside
+        count = self.k - self.drop
+        if self.k < self.rows.total:
+            kept = left > 0.0
+            sums = [top_sum(loss, left[kept], count) for loss in losses[:, kept]]
+        else:
+            sums = list(losses @ left)
+        penalties = [problem.penalty(coef) for problem, coef in zip(self.problems, coefs, strict=True)]
+        return float(sum(sums)) / count + sum(penalties)
+
+    def outside(self, aside: Array) -> Outside:
+        """Return the convex problems on what is left."""
+        return Outside(self, aside)
+
+
+class Outside:
+    """The convex problems on the rows that are not set aside, or not as a whole.
+
+    Attributes
+    ----------
+    places : ndarray of int
+        Which rows these are.
+    problems : list of Problem
+    """
+
+    def __init__(self, whole: RangedProblem, aside: Array) -> None:
+        self.n_rows = whole.rows.n_rows
+        self.aside = aside
+        self.places = np.flatnonzero(aside < whole.rows.mass)
+        left = (whole.rows.mass - aside)[self.places]
+        first = whole.rows.lighter(self.places, left)
+        self.problems = []
+        for problem, rows in zip(whole.problems, whole.rows_of_problems, strict=True):
+            if rows is whole.rows:
+                here = first
+            elif rows.X is whole.rows.X:  # classes share the features
+                here = first.aiming_at(rows.y[self.places])
+            else:
+                here = rows.lighter(self.places, left)
+            self.problems.append(problem.on(here, min(whole.k - whole.drop, here.total)))
+
+    def restrict(self, solution: Solution) -> Solution:
+        """Return a solution on all rows as one to start from here."""
+        density = None if solution.density is None else solution.density[self.places]
+        return replace(solution, density=density)
+
+    def extend(self, values: Array, others: Array | None = None) -> Array:
+        """Return numbers of these rows as numbers of all; those of others as given, or else zero."""
+        out = np.zeros(self.n_rows) if others is None else others.copy()
+        out[self.places] = values
+        return out
+
+
+@dataclass(frozen=True)
+class TargetsOutside:
+    """The targets of problems on the rows that are left, for whoever publishes numbers of all samples.
+
+    Attributes
+    ----------
+    whole : SeenTargets
+    outside : Outside
+    """
+
+    whole: SeenTargets
+    outside: Outside
+
+    @property
+    def classes(self) -> npt.NDArray[Any] | None:
+        """The labels; None for a regression."""
+        return self.whole.classes
+
+    @property
+    def total(self) -> float:
+        """The mass of all samples."""
+        return self.whole.total
+
+    @property
+    def names(self) -> list[str]:
+        """What each problem is about."""
+        return self.whole.names
+
+    def spread(self, columns: Sequence[Any]) -> Any:
+        """Return numbers of the rows that are left, an array per problem, as columns for all samples."""
+        return self.whole.spread([self.outside.extend(column) for column in columns])
+
+    def places_of(self, rows: Places) -> Places:
+        """Return which samples some rows are, in the same order."""
+        ranks = np.zeros(self.outside.n_rows)
+        ranks[rows] = np.arange(1, rows.size + 1)
+        spread = self.whole.spread([ranks])[:, 0]
+        samples = np.flatnonzero(spread)
+        return samples[np.argsort(spread[samples])]

@@ -1,0 +1,288 @@
+"""The solver for ranked ranges: solve on the rows that are left, set the largest losses aside, again and again.
+
+Neither half of a round can raise the objective (:mod:`atklearn.problems.ranged`), so it ends. The end is *critical*:
+the rows set aside are those with the largest losses, and the model is optimal for the rows that are left, by the
+certificate of the convex problem. It need not be the least value there is, which is why there are several starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from atklearn.losses.individual import Array
+from atklearn.losses.messages import shown
+from atklearn.problems.objective import Problem
+from atklearn.problems.picking import Places
+from atklearn.problems.ranged import Outside, RangedProblem
+from atklearn.problems.solution import Solution, StopReason
+from atklearn.problems.threads import steady_blas
+from atklearn.solvers.exact.newton import Progress
+from atklearn.solvers.exact.solve import solve_linear
+from atklearn.solvers.ranked.random_starts import random_starts
+
+__all__ = ["RankedFit", "refuse_other_solvers", "solve_ranked"]
+
+# Starts are tried on about so many rows, more where there are many columns.
+_FEW_ROWS = 300
+_ROWS_PER_COLUMN = 10
+# Of many times more rows than these, one in so many is tried next.
+_MANY = 30
+_THINNING = 10
+# Of the random starts so many are tried in earnest, for so many rounds, to a gap of so much.
+_BEST = 2
+_ROUNDS = 2
+_ROUGH = 1e-2
+_COARSE = 1e-3
+# A round is solved to this part of what the last one gained.
+_FINER = 0.3
+_MOST_ROUNDS = 100
+# Moves that shrink from round to round by this factor at least are taken to go on like this.
+_SHRINKS = 0.9
+# The smoothing that a round starts from, as a multiple of the last one's: the rows are nearly the same.
+_RELAX = 5.0
+
+
+@dataclass(frozen=True)
+class RankedFit:
+    """What the alternation ends with.
+
+    Attributes
+    ----------
+    outside : Outside
+        The convex problems on the rows that are left.
+    solutions : list of Solution
+        One per problem, on the rows that are left: their gap is that of the convex problem.
+    ranked : ndarray of int
+        The rows of which at least half is set aside, those with the largest losses first.
+    values : list of float
+        The objective, that of several classes added up, at the start and after every round: it never rises.
+    """
+
+    outside: Outside
+    solutions: list[Solution]
+    ranked: Places
+    values: list[float]
+
+
+class _State:
+    """Models, and the rows that are best set aside with them.
+
+    Parameters
+    ----------
+    problem : RangedProblem
+    coefs : sequence of ndarray
+    solved : tuple of Outside and list of Solution, default=None
+        Where the models come from, if they were not given.
+    """
+
+    def __init__(
+        self, problem: RangedProblem, coefs: Sequence[Array], solved: tuple[Outside, list[Solution]] | None = None
+    ) -> None:
+        self.coefs = coefs
+        parts = problem.smooth_parts(coefs)
+        losses = problem.losses(parts)
+        if solved is None:
+            self.solutions, thresholds = [], problem.first_thresholds(losses)
+        else:
+            outside, found = solved
+            thresholds = [solution.threshold for solution in found]
+            # rows that were set aside have large losses: if one comes back, it is with its whole weight
+            self.solutions = [
+                replace(solution, coef=coef, density=outside.extend(solution.density, full))
+                for solution, coef, full in zip(found, coefs, problem.full_densities(parts), strict=True)
+            ]
+        self.aside = problem.largest(losses, thresholds)
+        self.value = problem.value(coefs, losses, self.aside)
+
+    def starts(self, outside: Outside) -> list[Solution | None]:
+        """Return what there is to start from on the rows that are left."""
+        return [outside.restrict(each) for each in self.solutions] or [None] * len(self.coefs)
+
+
+def refuse_other_solvers(solver: Any, drop: float) -> None:
+    """Raise unless the solver is one that can set rows aside."""
+    if solver != "exact":
+        raise ValueError(
+            f"To set the largest losses aside, solver is expected to be 'exact', got {shown(solver)} with "
+            f"drop={shown(drop)}; leave the one or the other as it comes."
+        )
+
+
+@steady_blas()
+def solve_ranked(
+    problems: Sequence[Problem],
+    drop: float,
+    *,
+    tol: float = 1e-6,
+    max_iter: int = 1000,
+    starts: Sequence[Solution | None] | None = None,
+    n_starts: int = 50,
+    progress: Sequence[Progress | None] | None = None,
+) -> RankedFit:
+    """Minimise the mean of the losses ranked ``drop`` to k, and the penalty, to a critical point.
+
+    Parameters
+    ----------
+    problems : sequence of Problem
+        Of AT_k, one or one per class, on the same rows in memory.
+    drop : float
+        The mass set aside, below k.
+    tol : float
+        The duality gap allowed in the last convex problem, relative to its objective.
+    max_iter : int
+        The Newton steps allowed per convex problem.
+    starts : sequence of Solution, default=None
+        Solutions of neighbouring problems: the only start, if they are given.
+    n_starts : int
+        Number of random starts beside the solution of AT_k: models of a few rows each.
+    progress : sequence of callables, default=None
+        One per problem: see :func:`atklearn.solvers.exact.solve.solve_linear`.
+
+    Returns
+    -------
+    RankedFit
+    """
+    inside = [problem.conditioned() or problem for problem in problems]
+    ranged = RangedProblem(inside, drop)
+    given = [] if starts is None else [start for start in starts if start is not None]
+    if len(given) == len(problems):
+        begin = [problem.inward(start.coef) for problem, start in zip(inside, given, strict=True)]
+    else:
+        begin = _best_start(ranged, tol, max_iter, n_starts)
+    listeners = [None] * len(problems) if progress is None else progress
+    outside, solutions, values = _Descent(ranged, tol, max_iter, listeners).run(_State(ranged, begin))
+    if any(problem.units is not None for problem in inside):
+        ranged = RangedProblem(problems, drop)
+        outside = ranged.outside(outside.aside)
+        solutions = _in_the_users_units(outside, inside, solutions, tol, max_iter)
+    ranked = np.flatnonzero(outside.aside >= 0.5 * ranged.rows.mass)
+    totals = ranged.losses(ranged.smooth_parts([each.coef for each in solutions])).sum(axis=0)
+    return RankedFit(outside, solutions, ranked[np.argsort(-totals[ranked], kind="stable")], values)
+
+
+def _best_start(whole: RangedProblem, tol: float, max_iter: int, n_starts: int) -> list[Array]:
+    """Return the models to start from: found on few of the rows, then on more of them, where there are many."""
+    n_rows = whole.rows.n_rows
+    enough = max(_FEW_ROWS, _ROWS_PER_COLUMN * whole.rows.n_columns)
+    problem = whole.thinned(enough) if n_rows > enough else whole
+    top = [solve_linear(each, tol=max(tol, _ROUGH), max_iter=max_iter).coef for each in problem.problems]
+    states = [_State(problem, models) for models in [top, *random_starts(problem, n_starts, _BEST)]]
+    tried = [_after_rough_rounds(problem, state, max_iter) for state in states]
+    coefs = list(min(tried, key=lambda state: state.value).coefs)
+    if n_rows >= _MANY * enough:
+        problem = whole.thinned(n_rows // _THINNING)
+        listeners = [None] * len(problem.problems)
+        descent = _Descent(problem, max(tol, _COARSE), max_iter, listeners)
+        coefs = [solution.coef for solution in descent.run(_State(problem, coefs))[1]]
+    return coefs
+
+
+def _after_rough_rounds(problem: RangedProblem, state: _State, max_iter: int) -> _State:
+    """Return where a few rough rounds lead."""
+    for _ in range(_ROUNDS):
+        outside = problem.outside(state.aside)
+        found = [solve_linear(each, tol=_ROUGH, max_iter=max_iter) for each in outside.problems]
+        after = _State(problem, [each.coef for each in found])
+        if after.value >= state.value:
+            break
+        state = after
+    return state
+
+
+class _Descent:
+    """Rounds of both halves, from a state to one that is critical."""
+
+    def __init__(self, problem: RangedProblem, tol: float, max_iter: int, listeners: Sequence[Progress | None]) -> None:
+        self.problem, self.tol, self.max_iter, self.listeners = problem, tol, max_iter, listeners
+        self.steps = np.zeros(len(listeners), dtype=int)
+
+    def run(self, state: _State) -> tuple[Outside, list[Solution], list[float]]:
+        """Return the problems on the rows that are left in the end, their solutions, and the values on the way."""
+        accuracy, values, last_move = max(self.tol, _ROUGH), [state.value], np.inf
+        for _ in range(_MOST_ROUNDS):
+            outside = self.problem.outside(state.aside)
+            found = self._solve(outside, state, accuracy)
+            after = _State(self.problem, [each.coef for each in found], (outside, found))
+            is_solved = all(each.reaches(self.tol) for each in found)
+            if is_solved and np.array_equal(after.aside, state.aside):
+                return self._conclude(outside, found, [*values, min(after.value, state.value)])
+            if sum(each.lower_bound for each in found) >= (1.0 - self.tol) * state.value or after.value >= state.value:
+                stood = self._certified(outside, state.coefs, after.solutions)
+                if accuracy <= self.tol or all(each.reaches(self.tol) for each in stood):
+                    return self._conclude(outside, stood, values)
+                accuracy = self.tol  # too roughly solved to tell
+                continue
+            accuracy = float(np.clip(_FINER * (state.value - after.value) / state.value, self.tol, accuracy))
+            moves = [new - old for new, old in zip(after.coefs, state.coefs, strict=True)]
+            move = float(np.linalg.norm(np.concatenate(moves)))
+            state, last_move = self._further(after, moves, move / last_move, (outside, found)), move
+            values.append(state.value)
+            if any(each.stop_reason in (StopReason.MAX_ITER, StopReason.CALLBACK) for each in found):
+                break
+        outside = self.problem.outside(state.aside)
+        return self._conclude(
+            outside, self._certified(outside, state.coefs, state.solutions, StopReason.MAX_ITER), values
+        )  # fmt: skip
+
+    def _further(
+        self, state: _State, moves: Sequence[Array], ratio: float, solved: tuple[Outside, list[Solution]]
+    ) -> _State:
+        """Return the state where moves that shrink by a ratio would end, if it is better."""
+        if not 0.0 < ratio < _SHRINKS:
+            return state
+        coefs = [coef + ratio / (1.0 - ratio) * move for coef, move in zip(state.coefs, moves, strict=True)]
+        there = _State(self.problem, coefs, solved)
+        return there if there.value < state.value else state
+
+    def _solve(self, outside: Outside, state: _State, accuracy: float) -> list[Solution]:
+        """Solve the convex problems from where the last round ended."""
+        work = zip(outside.problems, state.starts(outside), self.listeners, strict=True)
+        found = [
+            solve_linear(problem, tol=accuracy, max_iter=self.max_iter, start=start, relax=_RELAX, progress=listener)
+            for problem, start, listener in work
+        ]
+        self.steps += [each.n_iter for each in found]
+        return found
+
+    def _certified(
+        self,
+        outside: Outside,
+        coefs: Sequence[Array],
+        whole: Sequence[Solution],
+        otherwise: StopReason = StopReason.STALLED,
+    ) -> list[Solution]:
+        """Return models with certificates on the rows that are left, by densities found on these or others."""
+        found = []
+        for problem, coef, solution in zip(outside.problems, coefs, whole, strict=True):
+            certificate = problem.certify(coef, outside.restrict(solution).density)
+            reason = otherwise if solution.stop_reason is StopReason.CONVERGED else solution.stop_reason
+            found.append(Solution.of(certificate, tol=self.tol, n_iter=0, otherwise=reason))
+        return found
+
+    def _conclude(
+        self, outside: Outside, found: Sequence[Solution], values: list[float]
+    ) -> tuple[Outside, list[Solution], list[float]]:
+        """Return the end, with all steps that led to it."""
+        solutions = [replace(each, n_iter=int(steps)) for each, steps in zip(found, self.steps, strict=True)]
+        return outside, solutions, values
+
+
+def _in_the_users_units(
+    outside: Outside, inside: Sequence[Problem], solutions: Sequence[Solution], tol: float, max_iter: int
+) -> list[Solution]:
+    """Return solutions in the user's coordinates; what rounding has cost is regained there."""
+    out = []
+    for problem, there, solution in zip(outside.problems, inside, solutions, strict=True):
+        coef = there.outward(solution.coef)
+        found = replace(solution, coef=coef, dual_gap=solution.objective).moved_to(
+            problem.certify(coef, solution.density), tol
+        )
+        if solution.reaches(tol) and not found.reaches(tol):
+            found = solve_linear(problem, tol=tol, max_iter=max_iter, start=found, relax=_RELAX)
+            found = replace(found, n_iter=found.n_iter + solution.n_iter)
+        out.append(found)
+    return out
