@@ -25,8 +25,10 @@ from atklearn.losses.individual import (
     SquaredError,
     SquaredHinge,
 )
+from atklearn.losses.tilting import TiltedLoss, tilted
 from atklearn.problems.objective import paper_C
 from atklearn.selection.display import KCurveDisplay
+from atklearn.selection.dropping import DropAtJump, DropChoice, choose_drop, drop_at_jump
 from atklearn.selection.paths import ATkPath, atk_path
 from atklearn.solvers.exact.collapse import CollapseWarning
 from atklearn.solvers.stochastic.sgd import SGD
@@ -45,6 +47,8 @@ __all__ = [
     "AbsoluteError",
     "CollapseWarning",
     "Comparison",
+    "DropAtJump",
+    "DropChoice",
     "Hinge",
     "Huber",
     "IndividualLoss",
@@ -56,13 +60,17 @@ __all__ = [
     "SGDATkRegressor",
     "SquaredError",
     "SquaredHinge",
+    "TiltedLoss",
     "atk_path",
     "average",
     "average_bottom_k",
     "average_top_k",
+    "choose_drop",
     "compare",
+    "drop_at_jump",
     "maximum",
     "paper_C",
     "ranked_range",
+    "tilted",
     "top_k",
 ]

@@ -132,6 +132,14 @@ def compare(
     quick: Annotated[
         bool, typer.Option("--quick", help="A first look: one repeat, coarse grids, 20,000 rows.")
     ] = False,
+    robust: Annotated[
+        bool | None,
+        typer.Option(
+            "--robust/--no-robust",
+            help="Compare fits that set the largest losses aside; list those rows.",
+            show_default="unless --quick",
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the random splits.")] = 0,
     save_model: Annotated[Path | None, typer.Option(help="Save the recommended model here, as .skops.")] = None,
     out: Out = None,
@@ -153,13 +161,13 @@ def compare(
             "compare", name_of(data) if data else "deliveries", target, task=task.value if task else None, by=group,
             split_by=split_by, time=time, without=drop, including=keep, encoding=encoding,
             model=model if model != "linear" else None, loss=loss,
-            tail=tail if tail != TAIL_SHARE else None, seed=seed or None, quick=quick,
+            tail=tail if tail != TAIL_SHARE else None, seed=seed or None, quick=quick, robust=robust,
         )  # fmt: skip
         result = run_compare(
             data, target, task=task.value if task else None, group=group, split_by=split_by, time=time,
             drop=drop or (), keep=keep or (), encoding=encoding, model=model,
             score=score.value if score else None, tail=tail, margin=margin, loss=loss or (), repeats=repeats,
-            quick=quick, random_state=seed, n_jobs=jobs, scheduler=scheduler,
+            quick=quick, robust=robust, random_state=seed, n_jobs=jobs, scheduler=scheduler,
             out=out or Path("atklearn-out", name), fresh=fresh, verbose=not (quiet or as_json),
         )  # fmt: skip
         if save_model is not None:

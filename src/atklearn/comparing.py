@@ -48,6 +48,7 @@ def compare(
     loss: str | Sequence[str] = (),
     repeats: int | None = None,
     quick: bool = False,
+    robust: bool | None = None,
     random_state: int = 0,
     n_jobs: int | None = None,
     scheduler: Any = None,
@@ -91,6 +92,9 @@ def compare(
         Of the ten folds; 5, 2 or 1 by default, the fewer the more rows there are; half as many for boosted trees.
     quick : bool, default=False
         A first look: one repeat, coarse grids, at most 20,000 rows.
+    robust : bool, default=None
+        Whether linear fits that set the largest losses aside are compared, too, and the rows listed that they leave
+        out: for wrong labels and broken sensors. By default unless this is a first look.
     random_state : int, default=0
         Of the splits.
     n_jobs : int, default=None
@@ -156,7 +160,9 @@ def compare(
     losses = (loss,) if isinstance(loss, str) else tuple(dict.fromkeys(loss))
     if repeats is not None:
         changes["repeats"] = repeats
-    settings = Settings.for_task(data.task, len(data.target), model=model, quick=quick, losses=losses, **changes)
+    settings = Settings.for_task(
+        data.task, len(data.target), model=model, quick=quick, losses=losses, robust=robust, **changes
+    )
     question = Question.about(data.task, has_groups=data.groups is not None, score=score, margin=margin)
     if out is None:
         path = Path(_scratch().name, "comparison", RESULTS)

@@ -14,7 +14,7 @@ aggregate             slice               convex
 ====================  ==================  ======
 
 With sample weights, counts become mass: a sample of weight 2 fills two places of the list, and a slice that ends
-inside a sample takes it in part.
+inside a sample takes it in part. Their smooth relative, which is no slice, is :func:`atklearn.losses.tilting.tilted`.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ __all__ = [
     "average_bottom_k",
     "average_top_k",
     "check_k",
+    "check_losses",
     "maximum",
     "ranked_loss",
     "ranked_range",
@@ -177,7 +178,7 @@ class RankedRange:
         losses : array-like of shape (n,)
         sample_weight : array-like of shape (n,), default=None
         """
-        loss, weight = _check(losses, sample_weight)
+        loss, weight = check_losses(losses, sample_weight)
         start, stop = self._bounds(loss, weight)
         return (top_sum(loss, weight, stop) - top_sum(loss, weight, start)) / (stop - start)
 
@@ -186,13 +187,13 @@ class RankedRange:
 
         For a convex aggregate this is a subgradient: ties at an end of the slice share what is left of it.
         """
-        loss, weight = _check(losses, sample_weight)
+        loss, weight = check_losses(losses, sample_weight)
         start, stop = self._bounds(loss, weight)
         return (_top_shares(loss, weight, stop) - _top_shares(loss, weight, start)) / (stop - start)
 
     def threshold(self, losses: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None) -> float:
         """Return the smallest loss in the slice: the paper's lambda, ``l_[k]`` for the average top-k."""
-        loss, weight = _check(losses, sample_weight)
+        loss, weight = check_losses(losses, sample_weight)
         return ranked_loss(loss, weight, self._bounds(loss, weight)[1])
 
     def _bounds(self, loss: Array, weight: Array | None) -> tuple[float, float]:
@@ -239,8 +240,8 @@ def ranked_range(start: float, stop: float) -> RankedRange:
     return RankedRange(start, stop)
 
 
-def _check(losses: npt.ArrayLike, sample_weight: npt.ArrayLike | None) -> tuple[Array, Array | None]:
-    """Validate once for all three readings of a range."""
+def check_losses(losses: npt.ArrayLike, sample_weight: npt.ArrayLike | None) -> tuple[Array, Array | None]:
+    """Return losses and sample weights as vectors of floats; raise ValueError where they are not, or do not fit."""
     loss = np.asarray(losses, dtype=np.float64)
     if loss.ndim != 1 or loss.size == 0 or not np.isfinite(loss).all():
         raise ValueError(f"losses are expected as a non-empty vector of finite numbers, got shape {loss.shape}.")

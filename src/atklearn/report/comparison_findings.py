@@ -16,6 +16,7 @@ from atklearn.report.wording import listed, number, sentence, span, units
 from atklearn.study.evidence import Choice, Grid
 from atklearn.study.outcome import Outcome, Question
 from atklearn.study.results import Record
+from atklearn.study.setting_aside import SettingAside
 from atklearn.study.verdicts import Verdict
 
 __all__ = ["Contrast", "Findings", "comparison_summary", "headline", "verdict_in_words", "would_settle"]
@@ -68,6 +69,9 @@ class Findings:
         self.run, self.data, self.model = kinds["run"][0], kinds["data"][0], kinds["model"][0]
         self.cells = kinds["cell"]
         self.other: Record | None = next(iter(kinds.get("other", [])), None)
+        self.aside: Record | None = next(iter(kinds.get("aside", [])), None)
+        self.aside_rows = kinds.get("aside_row", [])
+        self.aside_loss: str = "" if self.aside is None else self.aside["loss"]
         self.hard_rows, self.planes = kinds.get("hard_row", []), kinds.get("plane", [])
         self.points = kinds.get("point", [])
         self.words = FAMILY_WORDS[self.data["model"]]
@@ -209,7 +213,22 @@ def comparison_summary(found: Findings) -> dict[str, Any]:
         ],
         "yardstick": outcome.yardstick,
         "hardest_rows": [row["row"] for row in found.hard_rows],
+        "setting_aside": _setting_aside(found),
     }  # fmt: skip
+
+
+def _setting_aside(found: Findings) -> dict[str, Any]:
+    """Return what setting rows aside does, and which rows, as plain data; empty where it was not tried."""
+    if found.aside is None:
+        return {}
+    aside = SettingAside(found.outcome)
+    return {
+        "verdicts": {name: _plain(verdict) for name, verdict in aside.verdicts.items()},
+        "drops": {name: [choice.drop for choice in choices] for name, choices in aside.sides.items()},
+        "drop": found.aside["drop"],
+        "asked_for": found.aside["asked_for"],
+        "rows": [row["row"] for row in found.aside_rows],
+    }
 
 
 def _recommendation(found: Findings) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from atklearn.report.comparison_answer import the_answer, tried_instead
+from atklearn.report.comparison_aside import hard_or_wrong
 from atklearn.report.comparison_changes import what_changes
 from atklearn.report.comparison_charts import score_against_k, trade_off
 from atklearn.report.comparison_findings import Findings, headline, verdict_in_words
@@ -37,6 +38,7 @@ def comparison_page(found: Findings) -> Page:
         Section("instead", "What one would try instead", tried_instead(found)),
         Section("methods", "All methods", all_methods(found)),
         Section("hard", "The hardest rows", hardest_rows(found)),
+        Section("wrong", "Hard or wrong", hard_or_wrong(found)),
     ]
     title = f"{found.words.title} on {found.data['dataset']}"
     answer = verdict_in_words(found), headline(found), found.verdict.answer

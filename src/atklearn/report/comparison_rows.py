@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from atklearn.measures import MEASURES
 from atklearn.measures.catalogue import GROUP_MEASURES
 from atklearn.report.comparison_findings import Findings
 from atklearn.report.content import Block, Cell, Table
 from atklearn.report.wording import AGGREGATE_TITLES, LOSS_TITLES, amount, model_in_words, number
 from atklearn.study.methods import AGGREGATES, AVERAGE_ONLY, in_order
+from atklearn.study.results import Record
 
-__all__ = ["all_methods", "hardest_rows"]
+__all__ = ["all_methods", "hardest_rows", "rows_table"]
 
 
 def all_methods(found: Findings) -> list[Block]:
@@ -91,28 +94,38 @@ def hardest_rows(found: Findings) -> list[Block]:
         ]
         title = f"Who is in {what}, by {found.data['target'] if kind == 'class' else found.data['group']}"
         blocks.append(Table(f"top-by-{kind}", title, [kind, "rows", "in the top", "% of them"], rows))
+    blocks.append(
+        rows_table(
+            found,
+            found.hard_rows,
+            "hardest-rows",
+            f"The rows with the largest {'errors' if found.data['task'] == 'regression' else 'losses'} in the "
+            "recommended fit",
+            "Look here for mislabelled rows, and for groups the model does not reach.",
+        )
+    )
+    return blocks
+
+
+def rows_table(found: Findings, records: Sequence[Record], name: str, title: str, note: str) -> Table:
+    """Return a table of some rows: the truth, the prediction, and the columns that weigh most."""
     numbers = found.data["task"] == "regression"
-    names = list(found.hard_rows[0]["values"]) if found.hard_rows else []
-    largest = max((abs(row["error"]) for row in found.hard_rows), default=1.0) if numbers else 1.0
+    names = list(records[0]["values"]) if records else []
+    largest = max((abs(row["error"]) for row in records), default=1.0) if numbers else 1.0
     rows = [
         [
             Cell(str(row["row"])), Cell(row["target"]), Cell(row["prediction"]),
             Cell(amount(row["error"], largest, signed=True) if numbers else f"{row['loss']:.3g}"),
             *(Cell(row["values"][name]) for name in names),
         ]
-        for row in found.hard_rows
+        for row in records
     ]  # fmt: skip
-    size = "error" if numbers else "loss"
     said = f"The error is prediction minus {found.data['target']}. " if numbers else ""
     weigh = f"Beside it stand the {len(names)} columns that weigh most in the fit. " if names else ""
-    blocks.append(
-        Table(
-            "hardest-rows",
-            f"The rows with the largest {'errors' if numbers else 'losses'} in the recommended fit",
-            ["row", found.data["target"], "prediction", size, *names],
-            rows,
-            f"Row 1 is the first of the data. {said}{weigh}Look here for mislabelled rows, and for groups the model "
-            "does not reach.",
-        )
+    return Table(
+        name,
+        title,
+        ["row", found.data["target"], "prediction", "error" if numbers else "loss", *names],
+        rows,
+        f"Row 1 is the first of the data. {said}{weigh}{note}",
     )
-    return blocks

@@ -32,7 +32,13 @@ LOSS_TITLES = {
     "absolute_error": "absolute error",
     "huber": "Huber",
 }
-AGGREGATE_TITLES = {"maximum": "maximum", "average": "average", "atk": "AT_k"}
+AGGREGATE_TITLES = {
+    "maximum": "maximum",
+    "average": "average",
+    "atk": "AT_k",
+    "trimmed": "trimmed average",
+    "range": "ranked range (AoRR)",
+}
 WEIGHT_TITLES = {"plain": "", "balanced": "balanced"}
 
 

@@ -86,6 +86,8 @@ class Grid:
         The rows of the test part, as places among those that are judged.
     said : dict of ndarrays of shape (n_problems, n_rows)
         Per k and strength that a measure chose, the decision values of these rows.
+    drop : float
+        The part of the largest losses that every fit sets aside.
     """
 
     loss: str
@@ -99,6 +101,7 @@ class Grid:
     mapped: dict[tuple[str, str], Mapped]
     rows: npt.NDArray[np.intp]
     said: dict[tuple[float, float], Array]
+    drop: float = 0.0
 
     @property
     def fold_to_rest(self) -> float:
@@ -130,6 +133,7 @@ class Grid:
             self.fold_to_rest,
             self.rows,
             self.said.get((k, strength), _NOTHING),
+            self.drop,
         )
 
     def mapped_choice(self, aggregate: Aggregate, measure: str) -> Choice | None:
@@ -163,6 +167,8 @@ class Choice:
         Of the test part, as places among those that are judged.
     said : ndarray of shape (n_problems, n_rows)
         Decision values of these rows, mapped if they are; of no rows if this is no choice of any measure.
+    drop : float
+        The part of the largest losses that was set aside.
     """
 
     loss: str
@@ -175,6 +181,7 @@ class Choice:
     fold_to_rest: float
     rows: npt.NDArray[np.intp]
     said: Array
+    drop: float = 0.0
 
     @property
     def score(self) -> float:
@@ -276,18 +283,19 @@ def ratio_of_parts(shares: Mapping[str, float]) -> float:
 
 def collect_grids(records: Iterable[Record], dataset: str) -> dict[int | None, list[Grid]]:
     """Return the grids of a data set, per split."""
-    found: dict[tuple[int | None, str, str], dict[str, list[Record]]] = {}
+    found: dict[tuple[int | None, str, str, float], dict[str, list[Record]]] = {}
     for record in records:
         if record["record"] in ("cell", "map", "said") and record["dataset"] == dataset:
-            kinds = found.setdefault((record["split"], record["loss"], record["weights"]), {})
+            kinds = found.setdefault((record["split"], record["loss"], record["weights"], record.get("drop", 0.0)), {})
             kinds.setdefault(record["record"], []).append(record)
     grids: dict[int | None, list[Grid]] = {}
-    for split, loss, weights in sorted(found, key=lambda key: (str(key[0]), in_order(key[1], key[2]))):
-        grids.setdefault(split, []).append(_grid(loss, weights, found[split, loss, weights]))
+    for key in sorted(found, key=lambda key: (str(key[0]), in_order(key[1], key[2]), key[3])):
+        split, loss, weights, drop = key
+        grids.setdefault(split, []).append(_grid(loss, weights, drop, found[key]))
     return grids
 
 
-def _grid(loss: str, weights: str, found: dict[str, list[Record]]) -> Grid:
+def _grid(loss: str, weights: str, drop: float, found: dict[str, list[Record]]) -> Grid:
     """Arrange the cells of one path."""
     cells = found["cell"]
     ks, strengths = (sorted({cell[axis] for cell in cells}) for axis in ("k", "strength"))
@@ -318,4 +326,5 @@ def _grid(loss: str, weights: str, found: dict[str, list[Record]]) -> Grid:
             for record in found.get("said", [])
             for cell in record["cells"]
         },
+        drop,
     )

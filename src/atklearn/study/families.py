@@ -17,7 +17,7 @@ import numpy.typing as npt
 from atklearn.estimators.linear import ATkClassifier, ATkRegressor
 from atklearn.losses.individual import Array, Task, resolve_individual_loss
 from atklearn.problems.posing import Posing
-from atklearn.selection.choosing import default_Cs, default_ks
+from atklearn.selection.choosing import default_Cs, default_ks, default_ks_above
 from atklearn.selection.folds import Fold, Split
 from atklearn.solvers.exact.collapse import collapse_share
 from atklearn.study.methods import AVERAGE_ONLY, COMPARED_LOSSES
@@ -67,6 +67,17 @@ class Family(ABC):
     @abstractmethod
     def strengths(self) -> npt.NDArray[Any]:
         """The second axis of the grid, ascending."""
+
+    @property
+    def drops(self) -> tuple[float, ...]:
+        """The parts of the largest losses to set aside, in grids of their own; none if the models cannot do that."""
+        return ()
+
+    def setting_aside(self, drop: float) -> Self:
+        """Return the family whose fits set a part of the largest losses aside."""
+        if drop > 0.0:
+            raise ValueError(f"Models that set rows aside are expected to be linear, got {self.name}.")
+        return self
 
     @abstractmethod
     def ks(self, posing: Posing, loss: str, weights: str, X: Any, y: npt.NDArray[Any]) -> list[float]:
@@ -136,6 +147,8 @@ class LinearModels(Family):
     n_ks, n_Cs : int
         Sizes of the grid. A smaller k regularises, too: with few C to try, it would gain what another C has.
     tol : float
+    drop : float
+        The part of the largest losses that every fit sets aside.
 
     Examples
     --------
@@ -146,6 +159,7 @@ class LinearModels(Family):
     n_ks: int = 6
     n_Cs: int = 11
     tol: float = 1e-3
+    drop: float = 0.0
 
     name = "linear"
     axis = "C"
@@ -171,8 +185,17 @@ class LinearModels(Family):
 
     @property
     def strengths(self) -> npt.NDArray[Any]:
-        """The C to try."""
-        return default_Cs(self.n_Cs)
+        """The C to try: every other one where rows are set aside, since a fit is several then."""
+        return default_Cs(self.n_Cs)[:: 2 if self.drop else 1]
+
+    @property
+    def drops(self) -> tuple[float, ...]:
+        """The parts to set aside: some wrong labels or broken sensors, up to many."""
+        return 0.02, 0.05, 0.1, 0.2
+
+    def setting_aside(self, drop: float) -> Self:
+        """Return the family whose fits set a part of the largest losses aside."""
+        return replace(self, drop=drop)
 
     def ks(self, posing: Posing, loss: str, weights: str, X: Any, y: npt.NDArray[Any]) -> list[float]:
         """Return the grid of k: the maximum, and parts of the rows, for classes above the calibration bound of these.
@@ -183,6 +206,8 @@ class LinearModels(Family):
         if loss in AVERAGE_ONLY:
             return [1.0]
         bound = collapse_share(posing.on(X, y).problems) if posing.is_classification else None
+        if self.drop > 0.0:  # all rows that are left, and a part of them
+            return [float(share) for share in default_ks_above(self.drop, 2, bound)]
         shares = default_ks(self.n_ks, bound)
         if shares[0] * y.size <= 1.0:  # a part of one row is the maximum again
             shares = default_ks(self.n_ks, 1.0 / y.size)
@@ -192,15 +217,15 @@ class LinearModels(Family):
         self, posing: Posing, X: Any, y: npt.NDArray[Any], split: Split, ks: Sequence[float]
     ) -> tuple[Array, npt.NDArray[Any] | None, Array | None]:
         """Fit the grid as one warm-started path."""
-        fold = Fold(posing, X, y, None, split, ks, self.strengths, self.tol)
+        fold = Fold(posing, X, y, None, split, ks, self.strengths, self.tol, drop=self.drop)
         path = fold.path()
         return path.decision(fold.part(1)[0]), path.classes, relative_gaps(path.dual_gaps, path.objectives)
 
     def estimator(self, task: Task, *, loss: str, k: float, strength: float, class_weight: Any = None) -> Any:
         """Return a linear model."""
         if task == "classification":
-            return ATkClassifier(loss=loss, k=k, C=strength, class_weight=class_weight)
-        return ATkRegressor(loss=loss, k=k, C=strength)
+            return ATkClassifier(loss=loss, k=k, C=strength, class_weight=class_weight, drop=self.drop)
+        return ATkRegressor(loss=loss, k=k, C=strength, drop=self.drop)
 
     def feature_weights(self, fitted: Any, scale: float = 1.0) -> Array:
         """Return the coefficients, in units of the target."""

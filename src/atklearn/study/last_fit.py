@@ -22,6 +22,7 @@ from atklearn.study.planes import plane_records
 from atklearn.study.recalibration import Map, apply_map
 from atklearn.study.results import Record, certificate, short
 from atklearn.study.running import Task, recorded_misses
+from atklearn.study.setting_aside import SettingAside
 from atklearn.tables.column_sources import feature_sources
 from atklearn.tables.tabular import TabularData, feature_names, make_features, take_rows
 
@@ -67,9 +68,9 @@ def fit_recommended(data: TabularData, recommendation: Recommendation) -> Pipeli
     return pipeline
 
 
-def _model(data: TabularData, recommendation: Recommendation) -> Any:
+def _model(data: TabularData, recommendation: Recommendation, drop: float = 0.0) -> Any:
     """Return a model of the made features, not fitted."""
-    model = FAMILIES[recommendation.model]().estimator(
+    model = FAMILIES[recommendation.model]().setting_aside(drop).estimator(
         data.task, loss=recommendation.loss, k=recommendation.share, strength=recommendation.strength,
         class_weight=CLASS_WEIGHTS[recommendation.weights],
     )  # fmt: skip
@@ -105,7 +106,7 @@ class LastFit:
         models = [(self.recommendation, last)]
         if beside is not None:
             models.append((beside, _model(self.data, beside).fit(X, self.data.target)))
-        losses = self._losses(last, X)
+        losses = self._losses(last, X, self.recommendation.loss)
         share = self.recommendation.share if self.recommendation.share < 1.0 else _HARD_SHARE
         order = np.argsort(-losses, kind="stable")
         top = order[: max(1, round(share * losses.size))]
@@ -113,6 +114,7 @@ class LastFit:
         said = fitted.predict(take_rows(self.data.features, shown))
         weights = [self._weights(model) for _, model in models]
         names = feature_names(maker)
+        columns = self._columns(feature_sources(maker), weights[0])
         heaviest = _heaviest(weights, comparable=self.data.task == "regression")
         asked = self.outcome.question
         records = [
@@ -127,15 +129,41 @@ class LastFit:
                 {"record": kind, **self._model_record(chosen, model, names, of_model, heaviest)}
                 for kind, (chosen, model), of_model in zip(("model", "other"), models, weights, strict=False)
             ),
-            *self._row_records(shown, losses, said, self._columns(feature_sources(maker), weights[0])),
+            *self._row_records("hard_row", shown, losses, said, columns),
+            *self._aside_records(X, losses, columns),
             *self._plane_records(last, maker, X, weights[0][0]),
         ]
         records[1] |= {"top_share": share, "top": self._top(top)}
         return [{**record, "question": task.name} for record in records]
 
-    def _losses(self, model: Any, X: Any) -> Array:
+    def _aside_records(self, X: Any, losses: Array, columns: Mapping[str, int]) -> list[Record]:
+        """Return the rows that the best fit which sets some aside leaves out, if such fits were compared."""
+        aside = SettingAside(self.outcome)
+        chosen = aside.on_all_rows
+        if chosen is None:
+            return []
+        robust = Recommendation(chosen.loss, chosen.weights, 1.0, chosen.strength, None, "", self.family.name)
+        model = _model(self.data, robust, chosen.drop)
+        with recorded_misses():
+            model.fit(X, self.data.target)
+        rows = _inner(model).set_aside_
+        hardest = np.argsort(-losses, kind="stable")[: rows.size]
+        shown = rows[:_N_HARD_ROWS]
+        record = {
+            "record": "aside", "dataset": self.data.name, "drop": chosen.drop, "n_rows": int(rows.size),
+            "loss": chosen.loss, "strength": chosen.strength, "asked_for": aside.is_asked_for,
+            "also_hardest": int(np.isin(rows, hardest).sum()), **certificate(self.family.gaps(_inner(model)), 1e-6),
+        }  # fmt: skip
+        return [
+            record,
+            *self._row_records(
+                "aside_row", shown, self._losses(model, X, robust.loss), model.predict(X[shown]), columns
+            ),
+        ]
+
+    def _losses(self, model: Any, X: Any, loss: str) -> Array:
         """Return the loss of every row, summed over the problems of one class against the rest."""
-        loss, target = self.recommendation.loss, self.data.target
+        target = self.data.target
         if self.data.task == "regression":
             said, target = (model.transformer_.transform(v[:, None])[:, 0] for v in (model.predict(X), target))
             return Answers.from_decisions(said[None], target, None, loss=loss).losses
@@ -202,13 +230,13 @@ class LastFit:
         return {name: names.index(name) for name in sorted(sums, key=lambda name: -sums[name])[:_N_VALUES]}
 
     def _row_records(
-        self, rows: npt.NDArray[np.intp], losses: Array, said: npt.NDArray[Any], columns: Mapping[str, int]
+        self, kind: str, rows: npt.NDArray[np.intp], losses: Array, said: npt.NDArray[Any], columns: Mapping[str, int]
     ) -> list[Record]:
-        """Return the records of hard rows, with the columns that matter as they are in the table."""
+        """Return the records of some rows, with the columns that matter as they are in the table."""
         records = []
         for row, guess in zip(rows, said, strict=True):
             record = {
-                "record": "hard_row", "dataset": self.data.name, "row": int(self.data.rows[row]),
+                "record": kind, "dataset": self.data.name, "row": int(self.data.rows[row]),
                 "loss": short(losses[row]), "target": _shown(self.data.target[row]), "prediction": _shown(guess),
                 "values": {name: _shown(self._value(int(row), place)) for name, place in columns.items()},
             }  # fmt: skip

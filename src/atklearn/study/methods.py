@@ -13,15 +13,19 @@ __all__ = [
     "CLASS_WEIGHTS",
     "COMPARED_LOSSES",
     "PAPER_LOSSES",
+    "ROBUST",
     "Aggregate",
     "Method",
     "in_order",
 ]
 
-Aggregate: TypeAlias = Literal["maximum", "average", "atk"]
+Aggregate: TypeAlias = Literal["maximum", "average", "atk", "trimmed", "range"]
 
 # In this order where order matters: the first of equals is chosen.
-AGGREGATES: tuple[Aggregate, ...] = ("maximum", "average", "atk")
+AGGREGATES: tuple[Aggregate, ...] = ("maximum", "average", "atk", "trimmed", "range")
+
+ROBUST: tuple[Aggregate, ...] = ("trimmed", "range")
+"""Those that set the largest losses aside: the mean of all others, and of those up to k."""
 
 CLASS_WEIGHTS = {"plain": None, "balanced": "balanced"}
 """What kinds of class weights are called here, and by scikit-learn."""

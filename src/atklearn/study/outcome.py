@@ -133,8 +133,10 @@ class Outcome:
     ) -> None:
         self.question, self.data = question, data
         self.yardsticks = sorted(yardsticks, key=lambda record: record["split"])  # tasks finish in any order
-        self.all_rows = grids[None]
-        self.splits = [grids[split] for split in sorted(split for split in grids if split is not None)]
+        self.all_rows, self.all_rows_aside = _by_drop(grids[None])
+        parted = [_by_drop(grids[split]) for split in sorted(split for split in grids if split is not None)]
+        self.splits = [plain for plain, _ in parted]
+        self.splits_aside = [aside for _, aside in parted if aside]
         self.task: Task = data["task"]
 
     @classmethod
@@ -243,15 +245,16 @@ class Outcome:
         return JudgedRows(np.array(data["truth"]), classes, groups, data["tail"], data["n_folds"], clusters)
 
     def _judge(self, measures: Sequence[str], **which: Any) -> dict[str, Verdict]:
-        return self._verdicts({name: self.sides(name, **which) for name in measures})
+        return self.verdicts_on({name: self.sides(name, **which) for name in measures})
 
-    def _verdicts(self, sides: Mapping[str, tuple[list[Choice], list[Choice]]]) -> dict[str, Verdict]:
+    def verdicts_on(self, sides: Mapping[str, tuple[list[Choice], list[Choice]]]) -> dict[str, Verdict]:
+        """Return verdicts about measures, from what two sides chose on each split."""
         return judge(
             {name: self.rows.compare(name, average, atk) for name, (average, atk) in sides.items()},
             {name: [choice.share for choice in atk] for name, (_, atk) in sides.items()},
             margin=self.question.margin,
             n_rows=self.data["n_used"],
-            n_splits=len(self.splits),
+            n_splits=len(next(iter(sides.values()))[0]),
             n_folds=self.data["n_folds"],
             repeatable=self.data["time"] is None,
         )
@@ -292,7 +295,7 @@ class Outcome:
                 plain.append(unmapped)
                 mapped.append(best)
             else:
-                found[side] = self._verdicts({score: (plain, mapped)})[score]
+                found[side] = self.verdicts_on({score: (plain, mapped)})[score]
         return found
 
     @cached_property
@@ -376,3 +379,8 @@ _MAPS: dict[Task, str] = {"classification": "a tuned threshold", "regression": "
 def _best_mapped(grids: Sequence[Grid], side: Aggregate, measure: str) -> Choice | None:
     """Return the choice with mapped decision values that is best in validation."""
     return best_choice(grid.mapped_choice(side, measure) for grid in grids)
+
+
+def _by_drop(grids: Sequence[Grid]) -> tuple[list[Grid], list[Grid]]:
+    """Return the grids that set no rows aside, and those that do."""
+    return [grid for grid in grids if grid.drop == 0.0], [grid for grid in grids if grid.drop > 0.0]

@@ -65,7 +65,7 @@ __all__ = [
     "versions",
 ]
 
-SCHEMA = 5
+SCHEMA = 6
 Record: TypeAlias = dict[str, Any]
 
 # A gap that equals the tolerance may come out a little larger as a ratio.
@@ -99,6 +99,7 @@ def cell_record(
     test: dict[str, float],
     n_folds: int | None = None,
     fold_gaps: npt.ArrayLike | None = None,
+    drop: float = 0.0,
 ) -> Record:
     """Return the record of one cell of a grid.
 
@@ -125,6 +126,8 @@ def cell_record(
         Into how many folds the training part was divided, perhaps repeatedly; None if it was not.
     fold_gaps : array-like, default=None
         What was reached by the fits on the folds.
+    drop : float, default=0.0
+        The part of the samples with the largest losses that is set aside.
 
     Examples
     --------
@@ -133,11 +136,15 @@ def cell_record(
     >>> record["aggregate"], record["share"], record["gap"], record["n_missed"]
     ('average', 1.0, 0.0001, 0)
     """
-    aggregate = "average" if k >= n else "maximum" if k <= 1 else "atk"
+    if drop > 0.0:
+        aggregate = "trimmed" if k >= n else "range"
+    else:
+        aggregate = "average" if k >= n else "maximum" if k <= 1 else "atk"
     whole, folds = certificate(gaps, tol), certificate(fold_gaps, tol)
     return {
         "record": "cell", "dataset": dataset, "loss": loss, "weights": weights, "aggregate": aggregate, "split": split,
-        "k": k, "share": short(k / n), "strength": strength, "tol": tol, "gap": whole["gap"], "fold_gap": folds["gap"],
+        "k": k, "share": short(k / n), "drop": drop, "strength": strength, "tol": tol,
+        "gap": whole["gap"], "fold_gap": folds["gap"],
         "n_fits": whole["n_fits"] + folds["n_fits"], "n_missed": whole["n_missed"] + folds["n_missed"],
         "n_folds": n_folds, "validation": validation, "test": test,
     }  # fmt: skip

@@ -43,6 +43,8 @@ class Settings:
         Compare on no more rows than these, drawn at random.
     boosting_rounds : int
         Trees of the gradient boosting that stands beside linear models, at most; per class for more than two.
+    drops : tuple of float
+        The parts of the largest losses that are set aside, with the first of the losses, on the splits of one repeat.
     left_out : str
         What a full comparison would have done, for those who read the report of a quick one.
     random_state : int
@@ -58,6 +60,7 @@ class Settings:
     tail: float = TAIL_SHARE
     max_rows: int | None = None
     boosting_rounds: int = 100
+    drops: tuple[float, ...] = ()
     left_out: str = ""
     random_state: int = 0
 
@@ -71,6 +74,7 @@ class Settings:
         quick: bool = False,
         losses: Sequence[str] = (),
         family: Family | None = None,
+        robust: bool | None = None,
         **changes: Any,
     ) -> Settings:
         """Return the settings for a task and so many rows.
@@ -86,6 +90,8 @@ class Settings:
             By default those that the models are usually compared with.
         family : Family, default=None
             The models with another grid than their usual one.
+        robust : bool, default=None
+            Whether fits that set the largest losses aside are compared, too; by default unless this is a first look.
         **changes
             Other attributes.
 
@@ -103,11 +109,12 @@ class Settings:
             "weights": tuple(CLASS_WEIGHTS) if task == "classification" else ("plain",),
             "repeats": repeats,
             "last_repeats": repeats,
+            "drops": family.drops if robust or (robust is None and not quick) else (),
         }
         if quick:
             left_out = (
                 "a quick look: without --quick there are more repeats (below 20,000 rows), finer grids of k and "
-                f"{family.axis}, five folds to choose by, and no limit of 20,000 rows"
+                f"{family.axis}, five folds to choose by, no limit of 20,000 rows, and fits that set rows aside"
             )
             settings |= {**_QUICK, "left_out": left_out}
         settings |= changes

@@ -17,6 +17,7 @@ from atklearn.measures.catalogue import evaluate_measures
 from atklearn.problems.posing import Posing
 from atklearn.selection.folds import Split
 from atklearn.study.evidence import best_below_all, best_of_all, best_of_one
+from atklearn.study.families import Family
 from atklearn.study.methods import CLASS_WEIGHTS, Aggregate
 from atklearn.study.recalibration import Recalibration, map_kind
 from atklearn.study.results import Record, cell_record, short
@@ -89,33 +90,37 @@ class SplitGrids:
         self._at_hand: tuple[int | None, TableSplit] | None = None
 
     def tasks(self) -> Sequence[Task]:
-        """Return a task per split, loss and kind of class weights."""
+        """Return a task per split, loss and kind of class weights, and those that set rows aside."""
         splits: list[int | None] = [*range(self.settings.repeats * self.n_folds), None]
         tasks = [Task("data", cost=0.0)]
         for split, loss, weights in product(splits, self.settings.losses, self.settings.weights):
             name = "all rows" if split is None else f"split {split}"
-            tasks.append(Task(f"{name}, {loss}, {weights}", (split, loss, weights)))
+            tasks.append(Task(f"{name}, {loss}, {weights}", (split, loss, weights, 0.0)))
+        loss, weights = self.settings.losses[0], self.settings.weights[0]
+        for split, drop in product([*range(self.n_folds), None], self.settings.drops):
+            name = "all rows" if split is None else f"aside, split {split}"
+            tasks.append(Task(f"{name}, {loss}, {weights}, drop {drop:g}", (split, loss, weights, drop)))
         return tasks
 
     def run(self, task: Task) -> list[Record]:
         """Fit, measure and map one grid."""
         if task.key is None:
             return [self._describe()]
-        split, loss, weights = task.key
+        split, loss, weights, drop = task.key
         posing = Posing(resolve_individual_loss(loss, self.data.task), "free", CLASS_WEIGHTS[weights], "The comparison")
         taken = self.take(split)
         y, (train, test) = self.y[taken.rows], taken.places
-        family = self.settings.family
+        family = self.settings.family.setting_aside(drop)
         ks, strengths = family.ks(posing, loss, weights, taken.X[: train.size], y[train]), family.strengths.tolist()
         folds, n_folds = self._validation_folds(split, taken.rows[train])
-        on_folds, fold_gaps = zip(*(self._fit(posing, taken, y, fold, ks) for fold in folds), strict=True)
-        on_test, gaps = (None, None) if split is None else self._fit(posing, taken, y, (train, test), ks)
+        on_folds, fold_gaps = zip(*(self._fit(family, posing, taken, y, fold, ks) for fold in folds), strict=True)
+        on_test, gaps = (None, None) if split is None else self._fit(family, posing, taken, y, (train, test), ks)
         measured = [evaluate_measures(answers) for answers in on_folds]
         # as they are written, since whoever reads them has to choose the same cells
         validation = {name: _as_written(np.stack([fold[name] for fold in measured])) for name in measured[0]}
         tested = {} if on_test is None else evaluate_measures(on_test)
         amounts = [1.0 if k == 1 and isinstance(k, int) else short(k * train.size) for k in ks]
-        common = {"dataset": self.data.name, "loss": loss, "weights": weights, "split": split}
+        common = {"dataset": self.data.name, "loss": loss, "weights": weights, "split": split, "drop": drop}
         cells = [
             cell_record(
                 **common,
@@ -135,7 +140,7 @@ class SplitGrids:
         names = {(i, j): {"k": amounts[i], "strength": strengths[j]} for i, j in np.ndindex(len(ks), len(strengths))}
         maps = [
             {"record": "map", **common, "aggregate": aggregate, **names[cell], **found}
-            for aggregate, cell, found in self._maps(on_folds, chosen, n_folds)
+            for aggregate, cell, found in (self._maps(on_folds, chosen, n_folds) if drop == 0.0 else ())
         ]
         if on_test is None:
             return [*cells, *maps]
@@ -242,7 +247,13 @@ class SplitGrids:
         return self._at_hand[1]
 
     def _fit(
-        self, posing: Posing, taken: TableSplit, y: npt.NDArray[Any], split: Split, ks: Sequence[float]
+        self,
+        family: Family,
+        posing: Posing,
+        taken: TableSplit,
+        y: npt.NDArray[Any],
+        split: Split,
+        ks: Sequence[float],
     ) -> tuple[Answers, Array | None]:
         """Fit the grid on some rows; return what it says about others, and how exact each of its fits is, if known."""
         fitted, unseen = split
@@ -250,7 +261,7 @@ class SplitGrids:
         if not self.classification:  # C weighs losses in units of the target's spread
             centre, spread = float(y[fitted].mean()), float(y[fitted].std()) or 1.0
             target = (y - centre) / spread
-        decisions, classes, gaps = self.settings.family.answer(posing, taken.X, target, split, ks)
+        decisions, classes, gaps = family.answer(posing, taken.X, target, split, ks)
         groups = None if self.data.groups is None else self.data.groups[taken.rows[unseen]]
         answers = Answers.from_decisions(
             centre + spread * decisions, y[unseen], classes, loss=posing.loss, groups=groups, tail=self.settings.tail

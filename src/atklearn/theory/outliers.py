@@ -1,13 +1,15 @@
-"""The outlier argument: the share of outliers narrows the search for k."""
+"""The outlier argument: the share of outliers narrows the search for k, and says how many samples to set aside."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 
+from scipy.stats import binom
+
 from atklearn.losses.messages import shown
 
-__all__ = ["OutlierRange", "k_for_outliers"]
+__all__ = ["OutlierRange", "drop_for_outliers", "k_for_outliers"]
 
 
 @dataclass(frozen=True)
@@ -87,14 +89,7 @@ def k_for_outliers(
     >>> k_for_outliers(0.0, 1000).lower
     1
     """
-    if not 0.0 <= outlier_share < 1.0:
-        raise ValueError(
-            f"outlier_share is expected in [0, 1), got {shown(outlier_share)}; divide a count of outliers by n."
-        )
-    if n_samples < 1:
-        raise ValueError(
-            f"n_samples is expected to be at least 1, got {shown(n_samples)}; pass the size of the training set."
-        )
+    _check_share(outlier_share, n_samples)
     if not 0.0 < max_weight < 1.0:
         raise ValueError(
             f"max_weight is expected in (0, 1), got {shown(max_weight)}; 0.5 gives the inliers the majority."
@@ -110,3 +105,75 @@ def k_for_outliers(
             f"{max_weight:g}, got the empty interval [{lower}, {upper}]; {remedy}."
         )
     return OutlierRange(lower, upper, outliers, n_samples)
+
+
+def drop_for_outliers(outlier_share: float, n_samples: int, *, confidence: float = 0.95) -> int:
+    """Return how many samples to set aside when the share of outliers is known.
+
+    If every sample is an outlier with the same probability, whatever the others are, their number is binomial. The
+    answer is its ``confidence`` quantile: the smallest count that the outliers exceed with probability
+    ``1 - confidence`` at most. It lies above the mean, as the two mistakes do not cost the same: an outlier that is
+    left in pulls the fit with all its loss, while a clean sample that is set aside is one of the hardest of many.
+
+    It needs a share that is known, such as that of the wrong labels in a part of the data that was audited; an audit
+    of few rows knows it only roughly, and then the upper end of what it allows is the share to pass. That the outliers
+    are among the largest losses is for the fit to bring about: see ``drop`` in :class:`atklearn.ATkClassifier`.
+
+    With K classes trained one-versus-rest the same samples are set aside for all classes. So it is the share of the
+    rows that counts, not K times that or a part of it.
+
+    Parameters
+    ----------
+    outlier_share : float
+        In [0, 1).
+    n_samples : int
+        Of the training set: a count found for all samples is too large for the training part of a fold.
+    confidence : float, default=0.95
+        In (0, 1).
+
+    Returns
+    -------
+    drop : int
+        For the parameter ``drop`` of the estimators.
+
+    Examples
+    --------
+    >>> drop_for_outliers(0.05, 1000), drop_for_outliers(0.05, 1000, confidence=0.5)
+    (62, 50)
+
+    Labels of which a tenth was exchanged:
+
+    >>> import numpy as np
+    >>> from atklearn import ATkClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> truth = rng.choice([-1, 1], size=200)
+    >>> X = truth[:, None] + 0.3 * rng.standard_normal((200, 2))
+    >>> y = np.where(rng.random(200) < 0.1, -truth, truth)
+    >>> model = ATkClassifier(drop=drop_for_outliers(0.1, 200)).fit(X, y)
+    >>> bool(np.isin(np.flatnonzero(y != truth), model.set_aside_).all())
+    True
+    """
+    _check_share(outlier_share, n_samples)
+    if not 0.0 < confidence < 1.0:
+        raise ValueError(
+            f"confidence is expected in (0, 1), got {shown(confidence)}; 0.95 leaves outliers in once in twenty times."
+        )
+    drop = int(binom.ppf(confidence, n_samples, outlier_share))
+    if drop >= n_samples:
+        raise ValueError(
+            f"The outliers are expected to leave some of the {n_samples} samples, got a share of "
+            f"{shown(outlier_share)}, which may be all of them; clean the data or lower confidence."
+        )
+    return drop
+
+
+def _check_share(outlier_share: float, n_samples: int) -> None:
+    """Raise ValueError unless there is a share of some samples."""
+    if not 0.0 <= outlier_share < 1.0:
+        raise ValueError(
+            f"outlier_share is expected in [0, 1), got {shown(outlier_share)}; divide a count of outliers by n."
+        )
+    if n_samples < 1:
+        raise ValueError(
+            f"n_samples is expected to be at least 1, got {shown(n_samples)}; pass the size of the training set."
+        )
