@@ -69,6 +69,16 @@ def test_the_objective_never_rises_and_the_end_is_critical(loss, intercept, seed
 
 
 @pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("seed", range(8))
+def test_a_coarse_tolerance_is_reached_too(loss, seed):
+    case, drop = ranged_case(loss, "free", seed)
+    for tol in (1e-2, 1e-3, 1e-4):
+        solution = solve_ranked([case.problem], drop, tol=tol, n_starts=0).solutions[0]
+        assert solution.stop_reason is StopReason.CONVERGED
+        assert solution.dual_gap <= tol * solution.objective
+
+
+@pytest.mark.parametrize("loss", LOSSES)
 def test_the_model_is_optimal_for_the_rows_that_are_left(loss):
     case, drop = ranged_case(loss, "free", 7)
     fit = solve_ranked([case.problem], drop, tol=1e-8)

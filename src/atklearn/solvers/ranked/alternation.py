@@ -39,6 +39,8 @@ _ROUGH = 1e-2
 _COARSE = 1e-3
 # A round is solved to this part of what the last one gained.
 _FINER = 0.3
+# Solved to this part of the tolerance, there is no more to tell.
+_FINEST = 1e-3
 _MOST_ROUNDS = 100
 # Moves that shrink from round to round by this factor at least are taken to go on like this.
 _SHRINKS = 0.9
@@ -211,22 +213,24 @@ class _Descent:
             if is_solved and np.array_equal(after.aside, state.aside):
                 return self._conclude(outside, found, [*values, min(after.value, state.value)])
             if sum(each.lower_bound for each in found) >= (1.0 - self.tol) * state.value or after.value >= state.value:
-                stood = self._certified(outside, state.coefs, after.solutions)
-                if accuracy <= self.tol or all(each.reaches(self.tol) for each in stood):
+                # what bounds the models found bounds those before, on the same rows
+                stood = [
+                    solution.moved_to(problem.certify(coef, solution.density), self.tol)
+                    for problem, coef, solution in zip(outside.problems, state.coefs, found, strict=True)
+                ]
+                if accuracy <= _FINEST * self.tol or all(each.reaches(self.tol) for each in stood):
                     return self._conclude(outside, stood, values)
-                accuracy = self.tol  # too roughly solved to tell
+                accuracy = min(self.tol, _FINER * accuracy)  # too roughly solved to tell
                 continue
             accuracy = float(np.clip(_FINER * (state.value - after.value) / state.value, self.tol, accuracy))
             moves = [new - old for new, old in zip(after.coefs, state.coefs, strict=True)]
             move = float(np.linalg.norm(np.concatenate(moves)))
-            state, last_move = self._further(after, moves, move / last_move, (outside, found)), move
+            ratio = move / last_move if last_move > 0.0 else np.inf
+            state, last_move = self._further(after, moves, ratio, (outside, found)), move
             values.append(state.value)
             if any(each.stop_reason in (StopReason.MAX_ITER, StopReason.CALLBACK) for each in found):
                 break
-        outside = self.problem.outside(state.aside)
-        return self._conclude(
-            outside, self._certified(outside, state.coefs, state.solutions, StopReason.MAX_ITER), values
-        )  # fmt: skip
+        return self._cut_short(state, values)
 
     def _further(
         self, state: _State, moves: Sequence[Array], ratio: float, solved: tuple[Outside, list[Solution]]
@@ -248,20 +252,16 @@ class _Descent:
         self.steps += [each.n_iter for each in found]
         return found
 
-    def _certified(
-        self,
-        outside: Outside,
-        coefs: Sequence[Array],
-        whole: Sequence[Solution],
-        otherwise: StopReason = StopReason.STALLED,
-    ) -> list[Solution]:
-        """Return models with certificates on the rows that are left, by densities found on these or others."""
+    def _cut_short(self, state: _State, values: list[float]) -> tuple[Outside, list[Solution], list[float]]:
+        """Return a state that need not be critical, with the certificates of its own convex problems."""
+        outside = self.problem.outside(state.aside)
         found = []
-        for problem, coef, solution in zip(outside.problems, coefs, whole, strict=True):
-            certificate = problem.certify(coef, outside.restrict(solution).density)
-            reason = otherwise if solution.stop_reason is StopReason.CONVERGED else solution.stop_reason
+        for problem, solution in zip(outside.problems, state.solutions, strict=True):
+            certificate = problem.certify(solution.coef, outside.restrict(solution).density)
+            stopped = solution.stop_reason is not StopReason.CONVERGED
+            reason = solution.stop_reason if stopped else StopReason.MAX_ITER
             found.append(Solution.of(certificate, tol=self.tol, n_iter=0, otherwise=reason))
-        return found
+        return self._conclude(outside, found, values)
 
     def _conclude(
         self, outside: Outside, found: Sequence[Solution], values: list[float]
