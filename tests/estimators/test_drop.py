@@ -55,7 +55,7 @@ def test_to_drop_nothing_is_at_k_bit_for_bit(binary, drop, k):
 
 
 @pytest.mark.parametrize("loss", ["log_loss", "hinge"])
-@pytest.mark.parametrize(("case", "most"), [(2, 200), (4, 200), (6, 20)])
+@pytest.mark.parametrize(("case", "most"), [(2, 200), (4, 200), (6, 10)])
 @pytest.mark.parametrize("drop", [1, 2])
 @pytest.mark.filterwarnings("ignore::atklearn.CollapseWarning")
 def test_the_outlier_of_a_toy_case_is_set_aside(case, most, loss, drop):

@@ -247,14 +247,16 @@ class Outcome:
     def _judge(self, measures: Sequence[str], **which: Any) -> dict[str, Verdict]:
         return self.verdicts_on({name: self.sides(name, **which) for name in measures})
 
-    def verdicts_on(self, sides: Mapping[str, tuple[list[Choice], list[Choice]]]) -> dict[str, Verdict]:
-        """Return verdicts about measures, from what two sides chose on each split."""
+    def verdicts_on(
+        self, sides: Mapping[str, tuple[list[Choice], list[Choice]]], n_splits: int | None = None
+    ) -> dict[str, Verdict]:
+        """Return verdicts about measures, from what two sides chose on each split, of all or of so many."""
         return judge(
             {name: self.rows.compare(name, average, atk) for name, (average, atk) in sides.items()},
             {name: [choice.share for choice in atk] for name, (_, atk) in sides.items()},
             margin=self.question.margin,
             n_rows=self.data["n_used"],
-            n_splits=len(next(iter(sides.values()))[0]),
+            n_splits=len(self.splits) if n_splits is None else n_splits,
             n_folds=self.data["n_folds"],
             repeatable=self.data["time"] is None,
         )

@@ -48,9 +48,11 @@ class SettingAside:
     @cached_property
     def verdicts(self) -> dict[Aggregate, Verdict]:
         """What each side does against the average, each by itself."""
+        against = {name: {self.score: (self.sides["average"], side)} for name, side in self.sides.items()}
+        n_splits = len(self.outcome.splits_aside)
         return {
-            name: self.outcome.verdicts_on({self.score: (self.sides["average"], side)})[self.score]
-            for name, side in self.sides.items()
+            name: self.outcome.verdicts_on(pair, n_splits)[self.score]
+            for name, pair in against.items()
             if name != "average"
         }
 

@@ -1,16 +1,21 @@
 """Random starts: the least squares fits of a few rows each, the best of which are worth to go on from.
 
 A model of the average is where the outliers pull it, and the largest losses there need not be theirs. A model of a few
-rows that happens to have no outlier among them shows them all: many are cheap to make and to compare, as in the
-fast least trimmed squares of Rousseeuw and Van Driessen (2006).
+rows that happens to have no outlier among them shows them all, if roughly: the regression on the rows that it leaves
+tells whether it is worth more. Many are cheap to make and to compare, as in the fast least trimmed squares of Rousseeuw
+and Van Driessen (2006).
 """
 
 from __future__ import annotations
+
+from copy import copy
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from atklearn.losses.individual import Array
+from atklearn.problems.compiled_rows import CompiledRows
 from atklearn.problems.picking import Places
 from atklearn.problems.ranged import RangedProblem
 
@@ -22,6 +27,10 @@ _MOST_ROWS = 30
 # Their ridge, in parts of the mean square of a row.
 _RIDGE = 1e-3
 _TINY = 1e-12
+# So many numbers may be held at once: of sparse features with many columns there are fewer models.
+_NUMBERS = 5_000_000
+# So many products may be spent on the regressions on the rows that models leave.
+_WORK = 50_000_000
 # A few rows with targets -1 and +1 tell the direction of a classifier; its length is one of these times theirs.
 _LENGTHS = (1.0, 4.0)
 
@@ -41,33 +50,74 @@ def random_starts(problem: RangedProblem, count: int, best: int) -> list[list[Ar
         return []
     rows = problem.rows
     size = min(rows.n_columns + _MORE_ROWS, rows.n_rows, _MOST_ROWS)
+    count = min(count, max(_NUMBERS // (size * rows.n_columns), 1))
     ends = np.cumsum(rows.mass)
     drawn = np.searchsorted(ends, np.random.default_rng(0).random((count, size)) * ends[-1], side="right")
-    models = _least_squares(problem, np.minimum(drawn, rows.n_rows - 1))
-    lengths = _LENGTHS if rows.loss.task == "classification" else _LENGTHS[:1]
-    values = np.array([_values(problem, models * length) for length in lengths])
-    which = np.argsort(values.min(axis=0), kind="stable")[:best]
-    return [list(models[:, place] * lengths[int(values[:, place].argmin())]) for place in which]
+    drawn = np.minimum(drawn, rows.n_rows - 1)
+    few = [_of_few_rows(each, drawn) for each in problem.rows_of_problems]
+    models = _Models(problem, np.array(few))
+    n_refined = min(_WORK // (rows.n_rows * rows.n_columns**2), count)
+    if n_refined >= best:
+        models = models.best(n_refined)
+        refined = [_of_weighted_rows(each, models.left) for each in problem.rows_of_problems]
+        models = _Models(problem, np.concatenate([models.coefs, refined], axis=1))
+    return [list(model) for model in models.best(best).coefs.swapaxes(0, 1)]
 
 
-def _least_squares(problem: RangedProblem, drawn: Places) -> Array:
-    """Return the ridge regressions on the rows drawn, shape (n_problems, n_models, n_columns)."""
+def _of_few_rows(rows: CompiledRows, drawn: Places) -> Array:
+    """Return the ridge regressions on the rows drawn, shape (n_models, n_columns)."""
     count, size = drawn.shape
-    models = []
-    for rows in problem.rows_of_problems:
-        X = rows.X[drawn.ravel()]
-        X = np.asarray(X.toarray() if sp.issparse(X) else X, dtype=np.float64).reshape(count, size, -1)
-        if rows.ones is not None:
-            X = np.concatenate([X, np.ones((count, size, 1))], axis=2)
-        gram = X @ X.transpose(0, 2, 1)
-        ridge = _RIDGE * np.trace(gram, axis1=1, axis2=2)[:, None, None] / size + _TINY
-        alpha = np.linalg.solve(gram + ridge * np.eye(size), rows.y[drawn][:, :, None])
-        models.append((X.transpose(0, 2, 1) @ alpha)[:, :, 0])
-    return np.array(models)
+    X = _with_ones(rows, rows.X[drawn.ravel()]).reshape(count, size, -1)
+    gram = X @ X.transpose(0, 2, 1)
+    ridge = _RIDGE * np.trace(gram, axis1=1, axis2=2)[:, None, None] / size + _TINY
+    alpha = np.linalg.solve(gram + ridge * np.eye(size), rows.y[drawn][:, :, None])
+    return np.asarray((X.transpose(0, 2, 1) @ alpha)[:, :, 0])
 
 
-def _values(problem: RangedProblem, models: Array) -> Array:
-    """Return about what the objective is at each model: the range of the losses of all problems, added up."""
+def _of_weighted_rows(rows: CompiledRows, weights: Array) -> Array:
+    """Return the ridge regressions on all rows with some weights, shape (n_models, n_columns)."""
+    X = _with_ones(rows, rows.X)
+    grams = np.array([(X * each[:, None]).T @ X for each in weights])
+    ridge = _RIDGE * np.trace(grams, axis1=1, axis2=2)[:, None, None] / X.shape[1] + _TINY
+    pulls = (weights * rows.y) @ X
+    return np.asarray(np.linalg.solve(grams + ridge * np.eye(X.shape[1]), pulls[:, :, None])[:, :, 0])
+
+
+def _with_ones(rows: CompiledRows, X: Any) -> Array:
+    """Return features as a dense array, with the column of ones if there is one."""
+    dense = np.asarray(X.toarray() if sp.issparse(X) else X, dtype=np.float64)
+    return dense if rows.ones is None else np.column_stack([dense, np.ones(len(dense))])
+
+
+class _Models:
+    """Models of all problems, with about what the objective is at each, and the mass that each leaves.
+
+    Parameters
+    ----------
+    problem : RangedProblem
+    coefs : ndarray of shape (n_problems, n_models, n_columns)
+        Those of classifiers may be lengthened.
+    """
+
+    def __init__(self, problem: RangedProblem, coefs: Array) -> None:
+        lengths = _LENGTHS if problem.rows.loss.task == "classification" else _LENGTHS[:1]
+        found = [_values_and_left(problem, coefs * length) for length in lengths]
+        values = np.array([value for value, _ in found])
+        which, places = values.argmin(axis=0), np.arange(coefs.shape[1])
+        self.coefs = coefs * np.take(lengths, which)[None, :, None]
+        self.values = values[which, places]
+        self.left = np.array([left for _, left in found])[which, places]
+
+    def best(self, count: int) -> _Models:
+        """Return those with the least values, the least first."""
+        chosen = copy(self)
+        places = np.argsort(self.values, kind="stable")[:count]
+        chosen.coefs, chosen.values, chosen.left = self.coefs[:, places], self.values[places], self.left[places]
+        return chosen
+
+
+def _values_and_left(problem: RangedProblem, models: Array) -> tuple[Array, Array]:
+    """Return the range of the losses of all problems added up, and the mass outside of the largest, for each model."""
     n_models = models.shape[1]
     totals, penalties = np.zeros((n_models, problem.rows.n_rows)), np.zeros(n_models)
     for each, rows, coefs in zip(problem.problems, problem.rows_of_problems, models, strict=True):
@@ -75,12 +125,13 @@ def _values(problem: RangedProblem, models: Array) -> Array:
         predictions = np.asarray(rows.X @ weights.T).T + shifts
         totals += rows.loss(predictions.ravel(), np.tile(rows.y, n_models)).reshape(totals.shape)
         penalties += 0.5 * (coefs**2 @ each.ridge)
-    mass = problem.rows.mass
-    if problem.rows.each is None:
-        order = np.argsort(-totals, axis=1)
-        totals, mass = np.take_along_axis(totals, order, axis=1), mass[order]
-    else:
-        totals = np.sort(totals, axis=1)[:, ::-1]
-    ends = np.cumsum(mass, axis=-1)
-    counted = np.clip(np.minimum(ends, problem.k) - np.maximum(ends - mass, problem.drop), 0.0, None)
-    return np.asarray((totals * counted).sum(axis=1) / (problem.k - problem.drop) + penalties)
+    order = np.argsort(-totals, axis=1)
+    mass = problem.rows.mass[order]
+    ends = np.cumsum(mass, axis=1)
+    # of each row, counted from the top: what lies beyond the rows set aside, and of that what lies before k
+    beyond = np.clip(ends - problem.drop, 0.0, mass)
+    counted = beyond - np.clip(ends - problem.k, 0.0, mass)
+    sums = (counted * np.take_along_axis(totals, order, axis=1)).sum(axis=1)
+    left = np.empty_like(beyond)
+    np.put_along_axis(left, order, beyond, axis=1)
+    return np.asarray(sums / (problem.k - problem.drop) + penalties), left
