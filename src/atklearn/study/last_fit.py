@@ -154,12 +154,10 @@ class LastFit:
             "loss": chosen.loss, "strength": chosen.strength, "asked_for": aside.is_asked_for,
             "also_hardest": int(np.isin(rows, hardest).sum()), **certificate(self.family.gaps(_inner(model)), 1e-6),
         }  # fmt: skip
-        return [
-            record,
-            *self._row_records(
-                "aside_row", shown, self._losses(model, X, robust.loss), model.predict(X[shown]), columns
-            ),
-        ]
+        if rows.size == 0:  # so few that not half a row is to be set aside
+            return [record]
+        said, losses_there = model.predict(X[shown]), self._losses(model, X, robust.loss)
+        return [record, *self._row_records("aside_row", shown, losses_there, said, columns)]
 
     def _losses(self, model: Any, X: Any, loss: str) -> Array:
         """Return the loss of every row, summed over the problems of one class against the rest."""
