@@ -49,7 +49,7 @@ def _sides(found: Findings) -> Table:
     return Table(
         "aside",
         f"Setting the largest losses aside: {MEASURES[name].heading}",
-        ["aggregate", MEASURES[name].heading, "difference to the average", "it", "drop/n", "k/n"],
+        ["aggregate", MEASURES[name].heading, "difference to the average", "answer", "drop/n", "k/n"],
         rows,
         "The average takes all losses, AT_k the largest, the trimmed average all but the largest, the ranked range "
         "those between. On the splits of one repeat, every test row with the label or number that it has, right or "
@@ -73,8 +73,8 @@ def _rows(found: Findings) -> list[Block]:
     differ = (
         f"{say}. A fit that listens to every row is pulled towards a wrong one, and its loss shrinks; this fit has set "
         f"{percent(record['drop'])} of the rows aside, {record['n_rows']}, those it found largest without listening to "
-        f"them. {record['also_hardest']} of them are among the {record['n_rows']} hardest of the recommended fit; the "
-        "hardest that are not here have neighbours that say the same: they are hard or rare, and AT_k is for them."
+        f"them. {record['also_hardest']} of them are among the {record['n_rows']} hardest of the recommended fit; those "
+        "of the hardest that are not here may be hard or rare, and AT_k is for them."
     )
     return [
         differ,

@@ -185,7 +185,7 @@ class LinearModels(Family):
 
     @property
     def strengths(self) -> npt.NDArray[Any]:
-        """The C to try: every other one, down from the largest, where rows are set aside, since a fit is several then."""
+        """The C to try: every other one, down from the largest, where rows are set aside: a fit is several then."""
         Cs = default_Cs(self.n_Cs)
         return Cs[1 - Cs.size % 2 :: 2] if self.drop else Cs
 

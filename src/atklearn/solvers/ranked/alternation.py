@@ -210,6 +210,7 @@ class _Descent:
             found = self._solve(outside, state, accuracy)
             after = _State(self.problem, [each.coef for each in found], (outside, found))
             is_solved = all(each.reaches(self.tol) for each in found)
+            is_halted = any(each.stop_reason in (StopReason.MAX_ITER, StopReason.CALLBACK) for each in found)
             if is_solved and np.array_equal(after.aside, state.aside):
                 return self._conclude(outside, found, [*values, min(after.value, state.value)])
             if sum(each.lower_bound for each in found) >= (1.0 - self.tol) * state.value or after.value >= state.value:
@@ -218,7 +219,8 @@ class _Descent:
                     solution.moved_to(problem.certify(coef, solution.density), self.tol)
                     for problem, coef, solution in zip(outside.problems, state.coefs, found, strict=True)
                 ]
-                if accuracy <= _FINEST * self.tol or all(each.reaches(self.tol) for each in stood):
+                is_over = is_halted or accuracy <= _FINEST * self.tol
+                if is_over or all(each.reaches(self.tol) for each in stood):
                     return self._conclude(outside, stood, values)
                 accuracy = min(self.tol, _FINER * accuracy)  # too roughly solved to tell
                 continue
@@ -228,7 +230,7 @@ class _Descent:
             ratio = move / last_move if last_move > 0.0 else np.inf
             state, last_move = self._further(after, moves, ratio, (outside, found)), move
             values.append(state.value)
-            if any(each.stop_reason in (StopReason.MAX_ITER, StopReason.CALLBACK) for each in found):
+            if is_halted:
                 break
         return self._cut_short(state, values)
 
