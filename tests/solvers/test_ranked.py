@@ -170,13 +170,13 @@ def test_a_tenth_of_every_class_stays():
     assert aside[0] == 0.0
 
 
-def test_random_starts_are_the_best_by_the_objective():
+def test_random_starts_are_the_best_first():
     case, drop = ranged_case("squared_error", "free", 3)
     ranged = RangedProblem([case.problem], drop)
-    few, all_of_them = random_starts(ranged, 20, 2), random_starts(ranged, 20, 20)
-    values = [ranged_range_value(case, drop, coef[0]) for coef in all_of_them]
-    np.testing.assert_array_equal(few[0][0], all_of_them[0][0])
-    assert (np.diff(values) >= -1e-9 * np.abs(values[:-1])).all()
+    one, two = random_starts(ranged, 20, 1), random_starts(ranged, 20, 2)
+    values = [ranged_range_value(case, drop, coefs[0]) for coefs in (*two, *random_starts(ranged, 5, 1))]
+    np.testing.assert_array_equal(one[0][0], two[0][0])
+    assert values[0] <= min(values)
     assert random_starts(ranged, 0, 2) == []
 
 

@@ -73,8 +73,8 @@ def _rows(found: Findings) -> list[Block]:
     differ = (
         f"{say}. A fit that listens to every row is pulled towards a wrong one, and its loss shrinks; this fit has set "
         f"{percent(record['drop'])} of the rows aside, {record['n_rows']}, those it found largest without listening to "
-        f"them. {record['also_hardest']} of them are among the {record['n_rows']} hardest of the recommended fit; those "
-        "of the hardest that are not here may be hard or rare, and AT_k is for them."
+        f"them. {record['also_hardest']} of them are among the {record['n_rows']} hardest of the recommended fit; "
+        "those of the hardest that are not here may be hard or rare, and AT_k is for them."
     )
     return [
         differ,

@@ -88,7 +88,8 @@ class _State:
         parts = problem.smooth_parts(coefs)
         losses = problem.losses(parts)
         if solved is None:
-            self.solutions, thresholds = [], problem.first_thresholds(losses)
+            self.solutions: list[Solution] = []
+            thresholds = problem.first_thresholds(losses)
         else:
             outside, found = solved
             thresholds = [solution.threshold for solution in found]
@@ -99,6 +100,17 @@ class _State:
             ]
         self.aside = problem.largest(losses, thresholds)
         self.value = problem.value(coefs, losses, self.aside)
+
+    @classmethod
+    def near(cls, problem: RangedProblem, solutions: Sequence[Solution]) -> _State:
+        """Return the state with the models of a neighbouring problem, on other rows or with other settings."""
+        state = cls(problem, [solution.coef for solution in solutions])
+        state.solutions = [replace(solution, density=None) for solution in solutions]
+        return state
+
+    def among(self, problem: RangedProblem) -> _State:
+        """Return the state with the same models on more rows."""
+        return _State.near(problem, self.solutions) if self.solutions else _State(problem, self.coefs)
 
     def starts(self, outside: Outside) -> list[Solution | None]:
         """Return what there is to start from on the rows that are left."""
@@ -152,11 +164,14 @@ def solve_ranked(
     ranged = RangedProblem(inside, drop)
     given = [] if starts is None else [start for start in starts if start is not None]
     if len(given) == len(problems):
-        begin = [problem.inward(start.coef) for problem, start in zip(inside, given, strict=True)]
+        begin = _State.near(
+            ranged,
+            [replace(start, coef=problem.inward(start.coef)) for problem, start in zip(inside, given, strict=True)],
+        )
     else:
         begin = _best_start(ranged, tol, max_iter, n_starts)
     listeners = [None] * len(problems) if progress is None else progress
-    outside, solutions, values = _Descent(ranged, tol, max_iter, listeners).run(_State(ranged, begin))
+    outside, solutions, values = _Descent(ranged, tol, max_iter, listeners).run(begin)
     if any(problem.units is not None for problem in inside):
         ranged = RangedProblem(problems, drop)
         outside = ranged.outside(outside.aside)
@@ -166,7 +181,7 @@ def solve_ranked(
     return RankedFit(outside, solutions, ranked[np.argsort(-totals[ranked], kind="stable")], values)
 
 
-def _best_start(whole: RangedProblem, tol: float, max_iter: int, n_starts: int) -> list[Array]:
+def _best_start(whole: RangedProblem, tol: float, max_iter: int, n_starts: int) -> _State:
     """Return the models to start from: found on few of the rows, then on more of them, where there are many."""
     n_rows = whole.rows.n_rows
     enough = max(_FEW_ROWS, _ROWS_PER_COLUMN * whole.rows.n_columns)
@@ -174,13 +189,12 @@ def _best_start(whole: RangedProblem, tol: float, max_iter: int, n_starts: int) 
     top = [solve_linear(each, tol=max(tol, _ROUGH), max_iter=max_iter).coef for each in problem.problems]
     states = [_State(problem, models) for models in [top, *random_starts(problem, n_starts, _BEST)]]
     tried = [_after_rough_rounds(problem, state, max_iter) for state in states]
-    coefs = list(min(tried, key=lambda state: state.value).coefs)
+    best = min(tried, key=lambda state: state.value)
     if n_rows >= _MANY * enough:
         problem = whole.thinned(n_rows // _THINNING)
-        listeners = [None] * len(problem.problems)
-        descent = _Descent(problem, max(tol, _COARSE), max_iter, listeners)
-        coefs = [solution.coef for solution in descent.run(_State(problem, coefs))[1]]
-    return coefs
+        descent = _Descent(problem, max(tol, _COARSE), max_iter, [None] * len(problem.problems))
+        return _State.near(whole, descent.run(best.among(problem))[1])
+    return best if problem is whole else best.among(whole)
 
 
 def _after_rough_rounds(problem: RangedProblem, state: _State, max_iter: int) -> _State:
@@ -188,7 +202,7 @@ def _after_rough_rounds(problem: RangedProblem, state: _State, max_iter: int) ->
     for _ in range(_ROUNDS):
         outside = problem.outside(state.aside)
         found = [solve_linear(each, tol=_ROUGH, max_iter=max_iter) for each in outside.problems]
-        after = _State(problem, [each.coef for each in found])
+        after = _State(problem, [each.coef for each in found], (outside, found))
         if after.value >= state.value:
             break
         state = after
@@ -268,8 +282,8 @@ class _Descent:
     def _conclude(
         self, outside: Outside, found: Sequence[Solution], values: list[float]
     ) -> tuple[Outside, list[Solution], list[float]]:
-        """Return the end, with all steps that led to it."""
-        solutions = [replace(each, n_iter=int(steps)) for each, steps in zip(found, self.steps, strict=True)]
+        """Return the end, with all steps that led to it; where the start was the end, that counts as one."""
+        solutions = [replace(each, n_iter=max(int(steps), 1)) for each, steps in zip(found, self.steps, strict=True)]
         return outside, solutions, values
 
 

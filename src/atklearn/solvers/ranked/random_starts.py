@@ -8,6 +8,7 @@ and Van Driessen (2006).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import copy
 from typing import Any
 
@@ -27,6 +28,8 @@ _MOST_ROWS = 30
 # Their ridge, in parts of the mean square of a row.
 _RIDGE = 1e-3
 _TINY = 1e-12
+# For every one that is returned, so many of the models of few rows are candidates as they are.
+_AS_THEY_ARE = 5
 # So many numbers may be held at once: of sparse features with many columns there are fewer models.
 _NUMBERS = 5_000_000
 # So many products may be spent on the regressions on the rows that models leave.
@@ -55,13 +58,15 @@ def random_starts(problem: RangedProblem, count: int, best: int) -> list[list[Ar
     drawn = np.searchsorted(ends, np.random.default_rng(0).random((count, size)) * ends[-1], side="right")
     drawn = np.minimum(drawn, rows.n_rows - 1)
     few = [_of_few_rows(each, drawn) for each in problem.rows_of_problems]
-    models = _Models(problem, np.array(few))
-    n_refined = min(_WORK // (rows.n_rows * rows.n_columns**2), count)
+    lengths = _LENGTHS if rows.loss.task == "classification" else _LENGTHS[:1]
+    models = _Models(problem, np.array(few), _LENGTHS[:1])
+    first = _Models(problem, models.best(_AS_THEY_ARE * best).coefs, lengths)
+    n_refined = min(_WORK // (rows.n_rows * rows.n_columns**2), -(-count // 2))
     if n_refined >= best:
-        models = models.best(n_refined)
-        refined = [_of_weighted_rows(each, models.left) for each in problem.rows_of_problems]
-        models = _Models(problem, np.concatenate([models.coefs, refined], axis=1))
-    return [list(model) for model in models.best(best).coefs.swapaxes(0, 1)]
+        left = models.best(n_refined).left
+        refined = np.array([_of_weighted_rows(each, left) for each in problem.rows_of_problems])
+        first = first.beside(_Models(problem, refined, lengths))
+    return [list(model) for model in first.best(best).coefs.swapaxes(0, 1)]
 
 
 def _of_few_rows(rows: CompiledRows, drawn: Places) -> Array:
@@ -96,11 +101,11 @@ class _Models:
     ----------
     problem : RangedProblem
     coefs : ndarray of shape (n_problems, n_models, n_columns)
-        Those of classifiers may be lengthened.
+    lengths : sequence of float
+        Each model is taken times the best of these.
     """
 
-    def __init__(self, problem: RangedProblem, coefs: Array) -> None:
-        lengths = _LENGTHS if problem.rows.loss.task == "classification" else _LENGTHS[:1]
+    def __init__(self, problem: RangedProblem, coefs: Array, lengths: Sequence[float]) -> None:
         found = [_values_and_left(problem, coefs * length) for length in lengths]
         values = np.array([value for value, _ in found])
         which, places = values.argmin(axis=0), np.arange(coefs.shape[1])
@@ -114,6 +119,13 @@ class _Models:
         places = np.argsort(self.values, kind="stable")[:count]
         chosen.coefs, chosen.values, chosen.left = self.coefs[:, places], self.values[places], self.left[places]
         return chosen
+
+    def beside(self, others: _Models) -> _Models:
+        """Return these and others."""
+        joined = copy(self)
+        joined.coefs = np.concatenate([self.coefs, others.coefs], axis=1)
+        joined.values, joined.left = np.append(self.values, others.values), np.vstack([self.left, others.left])
+        return joined
 
 
 def _values_and_left(problem: RangedProblem, models: Array) -> tuple[Array, Array]:
