@@ -512,7 +512,7 @@ def cost() -> None:
         estimator(loss, k=k, drop=0.1).fit(*cost_data(loss, 100, 5))
     rows = []
     for n, d in SIZES:
-        for k in (1.0, 0.7):
+        for k in ("auto", 1.0, 0.7):
             texts = []
             for loss in COST_LOSSES:
                 X, y = cost_data(loss, n, d)

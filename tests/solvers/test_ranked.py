@@ -136,6 +136,19 @@ def test_outliers_far_out_are_found_by_random_starts_only():
     assert heard.solutions[0].objective < 0.2 * deaf.solutions[0].objective
 
 
+def test_outliers_that_are_off_by_little_are_found_by_starts_that_were_refined():
+    found = []
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        X, w, far = rng.standard_normal((300, 5)), rng.standard_normal(5), rng.standard_normal(5)
+        X[:75] = 10.0 * far / np.linalg.norm(far) + 0.3 * X[:75]
+        y = X @ w + 0.5 * rng.standard_normal(300)
+        y[:75] += 10.0
+        case = Case("squared_error", "free", X, y, np.ones(300), 300.0, 300.0)
+        found.append(sorted(solve_ranked([case.problem], 75.0).ranked) == list(range(75)))
+    assert np.mean(found) >= 0.8
+
+
 def test_weights_are_repetition():
     case = random_case("log_loss", "free", 1)
     times = np.random.default_rng(0).integers(1, 4, len(case.y))
