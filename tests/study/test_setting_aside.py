@@ -107,3 +107,16 @@ def test_it_is_tried_unless_this_is_a_first_look():
     assert [len(each) for each in drops] == [4, 0, 0]
     assert len(Settings.for_task("regression", 100, quick=True, robust=True).drops) == 4
     assert Settings.for_task("regression", 100, model="boosting").drops == ()
+
+
+def test_a_rare_class_that_is_set_aside_is_not_called_wrong_without_a_word(tmp_path):
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((200, 3)), np.repeat(["rare", "usual"], [5, 195])
+    X[:5] += 0.5
+    question = Question.about("classification", has_groups=False, score="error")
+    settings = small("classification", robust=True, losses=["log_loss"])
+    found = Findings(run(table(X, y), tmp_path / "results.jsonl", settings, question))
+    named, share = found.aside["most_of_class"]
+    assert named == "rare"
+    assert share > 0.5
+    assert "of rare are among them" in hard_or_wrong(found)[1]

@@ -9,12 +9,14 @@ from typing import Any
 
 from sklearn.exceptions import ConvergenceWarning
 
-from atklearn.losses.individual import Task, resolve_individual_loss
-from atklearn.losses.messages import stack_level
+from atklearn.losses.individual import Array, Task, resolve_individual_loss
+from atklearn.losses.messages import shown, stack_level
 from atklearn.problems.posing import Posing, intercept_kind
 from atklearn.problems.solution import Solution, StopReason
 
-__all__ = ["keeping_fitted_state", "posing_of", "warn_unless_converged"]
+__all__ = ["keeping_fitted_state", "posing_of", "warn_of_classes_aside", "warn_unless_converged"]
+
+_MOST_OF_CLASS = 0.5
 
 
 def posing_of(estimator: Any, task: Task) -> Posing:
@@ -48,6 +50,18 @@ def warn_unless_converged(solutions: Sequence[Solution], names: Sequence[str], t
         ConvergenceWarning,
         stacklevel=stack_level(),
     )
+
+
+def warn_of_classes_aside(shares: Array, classes: Any, drop: float) -> None:
+    """Say so if most of a class is set aside: it may be rare rather than wrong."""
+    if shares.size and shares.max() > _MOST_OF_CLASS:
+        worst = int(shares.argmax())
+        warnings.warn(
+            f"drop={shown(drop)} sets {shares[worst]:.0%} of class {shown(classes[worst])} aside. If its rows are rare "
+            'and not wrong, lower drop, or take class_weight="balanced", with which drop counts all classes alike.',
+            UserWarning,
+            stacklevel=stack_level(),
+        )
 
 
 @contextmanager

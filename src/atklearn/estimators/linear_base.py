@@ -13,7 +13,7 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from atklearn.estimators.callbacks import CallbackSupportMixin, FitProgress
-from atklearn.estimators.fitting import keeping_fitted_state, posing_of, warn_unless_converged
+from atklearn.estimators.fitting import keeping_fitted_state, posing_of, warn_of_classes_aside, warn_unless_converged
 from atklearn.estimators.following import FollowsX
 from atklearn.estimators.judging import make_judge
 from atklearn.losses.aggregate import resolve_drop
@@ -23,7 +23,7 @@ from atklearn.problems.device_room import saying_what_fits
 from atklearn.problems.entering import enter_training
 from atklearn.problems.namespaces import home_of, is_tensor
 from atklearn.problems.posing import Posed, Posing, published
-from atklearn.problems.ranged import TargetsOutside
+from atklearn.problems.ranged import RangedProblem, TargetsOutside
 from atklearn.problems.solution import Solution
 from atklearn.selection.choosing import AUTO_ROWS, auto_k
 from atklearn.solvers.exact.solve import solve_linear
@@ -122,6 +122,8 @@ class LinearATk(CallbackSupportMixin, FollowsX):
             posed.problems, self.drop_, tol=self.tol, max_iter=self.max_iter, starts=self._starts(posed),
             n_starts=self.n_starts, progress=[progress.following(name) for name in names],
         )  # fmt: skip
+        shares = RangedProblem(posed.problems, self.drop_).shares_aside(fit.outside.aside)
+        warn_of_classes_aside(shares, posed.targets.classes, self.drop)
         targets = TargetsOutside(posed.targets, fit.outside)
         self.set_aside_ = targets.places_of(fit.ranked)
         return Posed(targets, fit.outside.problems), fit.solutions

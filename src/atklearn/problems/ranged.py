@@ -38,6 +38,10 @@ __all__ = ["Outside", "RangedProblem", "TargetsOutside", "largest_amounts"]
 _ROUNDING = 1e-12
 # So much of a class stays, whatever its losses: without it there would be nothing to tell from the others.
 _LEAST_OF_CLASS = 0.1
+# So many rows of every class are in a random part, or all it has.
+_SOME_OF_CLASS = 10
+# By so many standard deviations of their number, outliers in a random part may be more than their share.
+_DEVIATIONS = 2.0
 
 
 def largest_amounts(values: Array, mass: Array, amount: float, classes: npt.NDArray[np.intp] | None = None) -> Array:
@@ -122,13 +126,51 @@ class RangedProblem:
         return np.asarray(targets[0] > 0.0, dtype=np.intp) if len(targets) == 1 else targets.argmax(axis=0)
 
     def thinned(self, count: int) -> RangedProblem:
-        """Return the problems on a random part of the rows, with k and drop in proportion."""
-        parts = [rows.sample(count) for rows in self.rows_of_problems]
+        """Return the problems on a random part of the rows, in proportion, with some of every class."""
+        n, rng = self.rows.n_rows, np.random.default_rng(0)
+        chosen = np.zeros(n, dtype=bool)
+        chosen[((np.arange(count) + rng.random(count)) * (n / count)).astype(np.intp)] = True
+        if self.classes is not None:
+            for code in range(int(self.classes.max()) + 1):
+                own = np.flatnonzero(self.classes == code)
+                if np.count_nonzero(chosen[own]) < _SOME_OF_CLASS:
+                    chosen[rng.permutation(own)[:_SOME_OF_CLASS]] = True
+        places = np.flatnonzero(chosen)
+        parts = self.part(places, self.rows.mass[places])
         share = parts[0].total / self.rows.total
         k = min(self.k * share, parts[0].total)
         return RangedProblem(
-            [problem.on(part, k) for problem, part in zip(self.problems, parts, strict=True)], self.drop * share
+            [problem.on(part, k) for problem, part in zip(self.problems, parts, strict=True)],
+            self._drop_of_part(places.size, parts[0].total, k),
         )
+
+    def _drop_of_part(self, n_rows: int, total: float, k: float) -> float:
+        """Return what to set aside of a random part: a little more than its share, or by chance outliers are left in.
+
+        One that is left in can turn the model of the part, and all that starts from it.
+        """
+        share = self.drop / self.rows.total
+        chance = _DEVIATIONS * float(np.sqrt(share * (1.0 - share) / n_rows))
+        return min((share + chance) * total, 0.5 * (share * total + k))
+
+    def part(self, places: Places, mass: Array) -> list[CompiledRows]:
+        """Return some of the rows with other mass, as each problem sees them."""
+        first = self.rows.lighter(places, mass)
+        parts = []
+        for rows in self.rows_of_problems:
+            if rows is self.rows:
+                parts.append(first)
+            elif rows.X is self.rows.X:  # classes share the features
+                parts.append(first.aiming_at(rows.y[places]))
+            else:
+                parts.append(rows.lighter(places, mass))
+        return parts
+
+    def shares_aside(self, aside: Array) -> Array:
+        """Return the part of every class that is set aside; of a regression none."""
+        if self.classes is None:
+            return np.zeros(0)
+        return np.asarray(np.bincount(self.classes, weights=aside) / np.bincount(self.classes, weights=self.rows.mass))
 
     def smooth_parts(self, coefs: Sequence[Array]) -> Array:
         """Return ``s`` of all rows, shape (n_problems, n_rows)."""
@@ -184,16 +226,10 @@ class Outside:
         self.aside = aside
         self.places = np.flatnonzero(aside < whole.rows.mass)
         left = (whole.rows.mass - aside)[self.places]
-        first = whole.rows.lighter(self.places, left)
-        self.problems = []
-        for problem, rows in zip(whole.problems, whole.rows_of_problems, strict=True):
-            if rows is whole.rows:
-                here = first
-            elif rows.X is whole.rows.X:  # classes share the features
-                here = first.aiming_at(rows.y[self.places])
-            else:
-                here = rows.lighter(self.places, left)
-            self.problems.append(problem.on(here, min(whole.k - whole.drop, here.total)))
+        self.problems = [
+            problem.on(rows, min(whole.k - whole.drop, rows.total))
+            for problem, rows in zip(whole.problems, whole.part(self.places, left), strict=True)
+        ]
 
     def restrict(self, solution: Solution) -> Solution:
         """Return a solution on all rows as one to start from here."""

@@ -76,6 +76,9 @@ def _rows(found: Findings) -> list[Block]:
         f"them. {record['also_hardest']} of them are among the {record['n_rows']} hardest of the recommended fit; "
         "those of the hardest that are not here may be hard or rare, and AT_k is for them."
     )
+    if record["most_of_class"] is not None:
+        name, share = record["most_of_class"]
+        differ += f" But {share:.0%} of {name} are among them: a class that is rare, and not wrong, looks like this."
     return [
         differ,
         rows_table(found, found.aside_rows, "aside-rows", title, "Those with the largest losses come first."),

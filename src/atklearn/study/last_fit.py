@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -31,6 +32,7 @@ __all__ = ["LastFit", "MappedScaler", "fit_recommended"]
 _N_HARD_ROWS = 15
 _N_VALUES = 6
 _N_WEIGHTS = 15
+_MOST = 0.5  # of a class
 _HARD_SHARE = 0.1  # of the rows, where all are in the top k
 
 
@@ -144,7 +146,8 @@ class LastFit:
             return []
         robust = Recommendation(chosen.loss, chosen.weights, 1.0, chosen.strength, None, "", self.family.name)
         model = _model(self.data, robust, chosen.drop)
-        with recorded_misses():
+        with recorded_misses(), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", r"drop=.* sets .* aside", UserWarning)  # the report says so
             model.fit(X, self.data.target)
         rows = _inner(model).set_aside_
         hardest = np.argsort(-losses, kind="stable")[: rows.size]
@@ -152,12 +155,22 @@ class LastFit:
         record = {
             "record": "aside", "dataset": self.data.name, "drop": chosen.drop, "n_rows": int(rows.size),
             "loss": chosen.loss, "strength": chosen.strength, "asked_for": aside.is_asked_for,
-            "also_hardest": int(np.isin(rows, hardest).sum()), **certificate(self.family.gaps(_inner(model)), 1e-6),
+            "also_hardest": int(np.isin(rows, hardest).sum()), "most_of_class": self._most_of_class(rows),
+            **certificate(self.family.gaps(_inner(model)), _inner(model).tol),
         }  # fmt: skip
         if rows.size == 0:  # so few that not half a row is to be set aside
             return [record]
         said, losses_there = model.predict(X[shown]), self._losses(model, X, robust.loss)
         return [record, *self._row_records("aside_row", shown, losses_there, said, columns)]
+
+    def _most_of_class(self, rows: npt.NDArray[np.intp]) -> list[Any] | None:
+        """Return the class of which more than half is among some rows, and which part; None if there is none."""
+        if self.data.task == "regression":
+            return None
+        classes, codes = np.unique(self.data.target, return_inverse=True)
+        shares = np.bincount(codes[rows], minlength=classes.size) / np.bincount(codes)
+        worst = int(shares.argmax())
+        return [_shown(classes[worst]), short(shares[worst])] if shares[worst] > _MOST else None
 
     def _losses(self, model: Any, X: Any, loss: str) -> Array:
         """Return the loss of every row, summed over the problems of one class against the rest."""
