@@ -107,6 +107,8 @@ def test_it_is_tried_unless_this_is_a_first_look():
     assert [len(each) for each in drops] == [4, 0, 0]
     assert len(Settings.for_task("regression", 100, quick=True, robust=True).drops) == 4
     assert Settings.for_task("regression", 100, model="boosting").drops == ()
+    with pytest.raises(ValueError, match="--robust is about linear models, got boosting"):
+        Settings.for_task("regression", 100, model="boosting", robust=True)
 
 
 def test_a_rare_class_that_is_set_aside_is_not_called_wrong_without_a_word(tmp_path):

@@ -18,6 +18,8 @@ _ANSWERS = {"helps": "helps", "hurts": "hurts", "same": "the same", "undecided":
 
 def hard_or_wrong(found: Findings) -> list[Block]:
     """Return whether to set rows aside helps, and the rows that the best such fit leaves out."""
+    if found.data["model"] != "linear":
+        return ["Linear models can set the largest losses aside, and list the rows: --model linear --robust."]
     if found.aside is None:
         return [
             "Fits that set the largest losses aside were not compared: --robust does, and lists what they leave out."

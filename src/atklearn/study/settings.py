@@ -102,6 +102,10 @@ class Settings:
         """
         if family is None:
             family = family_named(model).coarse() if quick else family_named(model)
+        if robust and not family.drops:
+            raise ValueError(
+                f"--robust is about linear models, got {family.name}; leave it out, or take --model linear."
+            )
         repeats = family.repeats(next((repeats for most, repeats in _REPEATS if n_rows < most), 1))
         settings: dict[str, Any] = {
             "losses": family.losses(task, losses),
