@@ -163,6 +163,16 @@ def test_to_set_a_rare_class_aside_is_warned_of():
     ATkClassifier(drop=0.01, class_weight="balanced").fit(X, y)
 
 
+def test_a_range_of_few_ranks_among_many_rows():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((5000, 3))
+    y = X @ [1.0, 2.0, 3.0] + rng.uniform(-1.0, 1.0, 5000)
+    y[7] += 30.0
+    model = ATkRegressor("absolute_error", k=2, drop=1).fit(X, y)
+    assert model.set_aside_.tolist() == [7]
+    assert model.threshold_ < 1.05
+
+
 def test_auto_is_the_trimmed_mean(binary):
     assert ATkClassifier(drop=0.05).fit(*binary).k_share_ == 1.0
 

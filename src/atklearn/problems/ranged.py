@@ -151,7 +151,9 @@ class RangedProblem:
         """
         share = self.drop / self.rows.total
         chance = _DEVIATIONS * float(np.sqrt(share * (1.0 - share) / n_rows))
-        return min((share + chance) * total, 0.5 * (share * total + k))
+        drop = min((share + chance) * total, 0.5 * (share * total + k))
+        each = self.rows.each
+        return drop if each is None or drop < each else drop // each * each  # whole rows are quicker to rank
 
     def part(self, places: Places, mass: Array) -> list[CompiledRows]:
         """Return some of the rows with other mass, as each problem sees them."""

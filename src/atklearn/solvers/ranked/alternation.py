@@ -203,9 +203,10 @@ def _after_rough_rounds(problem: RangedProblem, state: _State, max_iter: int) ->
         outside = problem.outside(state.aside)
         found = [solve_linear(each, tol=_ROUGH, max_iter=max_iter) for each in outside.problems]
         after = _State(problem, [each.coef for each in found], (outside, found))
-        if after.value >= state.value:
+        gained = state.value - after.value
+        state = after if gained > 0.0 else state
+        if gained <= _ROUGH * state.value:
             break
-        state = after
     return state
 
 
