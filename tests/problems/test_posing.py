@@ -153,7 +153,7 @@ def test_what_is_published_has_an_entry_per_sample_and_problem(rng, n_classes):
     weight = np.where(np.arange(30) < 6, 0.0, 2.0)
     posed = Posing(LogLoss(), "free").on(X, y, weight, k=0.5)
     solutions = [solve_linear(problem) for problem in posed.problems]
-    attributes = published(posed.targets, posed.problems, solutions)
+    attributes = published(posed.targets, posed.problems, solutions, posed.k)
     per_problem = () if n_classes == 2 else (3,)
     assert attributes["sample_weights_"].shape == (30, *per_problem)
     assert not attributes["sample_weights_"][:6].any()
