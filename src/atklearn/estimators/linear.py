@@ -68,8 +68,9 @@ class ATkClassifier(LinearClassifierMixin, LinearATk):
     max_iter : int, default=1000
         The number of Newton steps allowed, or of passes over the data for "sgd".
     n_starts : int, default=50
-        With ``drop``, random starts beside the solution of AT_k: models of a few samples each, of which the best two
-        are gone on from. More of them find outliers that are alike and far out.
+        With ``drop``, random starts beside the solution of AT_k: models of a few samples each, improved by one
+        regression on what they leave, of which the best two are gone on from. They find outliers that are alike and
+        far out.
     warm_start : bool, default=False
         Whether to start from the previous solution.
     verbose : int, default=0
@@ -226,8 +227,9 @@ class ATkRegressor(ScoredRegressorMixin, LinearATk):
     max_iter : int, default=1000
         The number of Newton steps allowed, or of passes over the data for "sgd".
     n_starts : int, default=50
-        With ``drop``, random starts beside the solution of AT_k: models of a few samples each, of which the best two
-        are gone on from. More of them find outliers that are alike and far out.
+        With ``drop``, random starts beside the solution of AT_k: models of a few samples each, improved by one
+        regression on what they leave, of which the best two are gone on from. They find outliers that are alike and
+        far out.
     warm_start : bool, default=False
         Whether to start from the previous solution.
     verbose : int, default=0

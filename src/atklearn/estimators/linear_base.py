@@ -23,7 +23,7 @@ from atklearn.problems.device_room import saying_what_fits
 from atklearn.problems.entering import enter_training
 from atklearn.problems.namespaces import home_of, is_tensor
 from atklearn.problems.posing import Posed, Posing, published
-from atklearn.problems.ranged import RangedProblem, TargetsOutside
+from atklearn.problems.ranged import TargetsOutside
 from atklearn.problems.solution import Solution
 from atklearn.selection.choosing import AUTO_ROWS, auto_k
 from atklearn.solvers.exact.solve import solve_linear
@@ -102,7 +102,7 @@ class LinearATk(CallbackSupportMixin, FollowsX):
         """Solve the problems with one of the C there are to try; return them as solved."""
         self.C_ = self._Cs_of(posed.targets.total, len(posed.problems))[which]
         posed = posed.at(posed.k, self.C_)
-        self.k_, self.k_share_ = posed.k, min(posed.k / posed.targets.total, 1.0)
+        self.k_ = posed.k
         self.drop_ = resolve_drop(self.drop, posed.k, posed.targets.total)
         if self.drop_ > 0.0:
             return self._solve_range(posed, progress)
@@ -122,8 +122,7 @@ class LinearATk(CallbackSupportMixin, FollowsX):
             posed.problems, self.drop_, tol=self.tol, max_iter=self.max_iter, starts=self._starts(posed),
             n_starts=self.n_starts, progress=[progress.following(name) for name in names],
         )  # fmt: skip
-        shares = RangedProblem(posed.problems, self.drop_).shares_aside(fit.outside.aside)
-        warn_of_classes_aside(shares, posed.targets.classes, self.drop)
+        warn_of_classes_aside(fit.class_shares, posed.targets.classes, self.drop)
         targets = TargetsOutside(posed.targets, fit.outside)
         self.set_aside_ = targets.places_of(fit.ranked)
         return Posed(targets, fit.outside.problems), fit.solutions

@@ -9,12 +9,11 @@ import numpy as np
 from atklearn.measures import MEASURES
 from atklearn.report.comparison_findings import Findings
 from atklearn.report.content import Block, Cell, Table
-from atklearn.report.wording import LOSS_TITLES, listed, number, percent, sentence, span, times, units
+from atklearn.report.wording import ANSWER_TITLES, LOSS_TITLES, listed, number, percent, sentence, span, times, units
 from atklearn.study.verdicts import SIGNIFICANCE, Verdict
 
 __all__ = ["the_answer", "tried_instead"]
 
-_ANSWERS = {"helps": "helps", "hurts": "hurts", "same": "the same", "undecided": "undecided"}
 _VERDICT_COLUMNS = ["measure", "average", "AT_k", "change", "interval", "answer", "k/n"]
 
 
@@ -98,7 +97,7 @@ def _outcome_of(verdict: Verdict) -> str:
         return f"{MEASURES[name].title} is {average} and AT_k keeps the average"
     interval = f"{span(verdict.low, verdict.high, name, verdict.average)}{units(name)}"
     return (
-        f"{MEASURES[name].title} is {average} with the average and {atk} with AT_k: {_ANSWERS[verdict.answer]} "
+        f"{MEASURES[name].title} is {average} with the average and {atk} with AT_k: {ANSWER_TITLES[verdict.answer]} "
         f"({interval})"
     )
 
@@ -111,7 +110,7 @@ def _verdict_rows(verdicts: Mapping[str, Verdict]) -> list[list[Cell]]:
             Cell(number(verdict.atk, name)),
             Cell(number(verdict.difference.mean, name, signed=True, like=verdict.average)),
             Cell(span(verdict.low, verdict.high, name, verdict.average)),
-            Cell(_ANSWERS[verdict.answer]),
+            Cell(ANSWER_TITLES[verdict.answer]),
             Cell(f"{verdict.k_share:.2g}"),
         ]
         for name, verdict in verdicts.items()

@@ -8,12 +8,11 @@ from atklearn.measures import MEASURES
 from atklearn.report.comparison_findings import Findings
 from atklearn.report.comparison_rows import rows_table
 from atklearn.report.content import Block, Cell, Table
-from atklearn.report.wording import AGGREGATE_TITLES, LOSS_TITLES, number, percent, span
+from atklearn.report.wording import AGGREGATE_TITLES, ANSWER_TITLES, LOSS_TITLES, number, percent, span
+from atklearn.study.results import Record
 from atklearn.study.setting_aside import SettingAside
 
 __all__ = ["hard_or_wrong"]
-
-_ANSWERS = {"helps": "helps", "hurts": "hurts", "same": "the same", "undecided": "undecided"}
 
 
 def hard_or_wrong(found: Findings) -> list[Block]:
@@ -24,10 +23,10 @@ def hard_or_wrong(found: Findings) -> list[Block]:
         return [
             "Fits that set the largest losses aside were not compared: --robust does, and lists what they leave out."
         ]
-    return [_sides(found), *_rows(found)]
+    return [_sides(found, found.aside["loss"]), *_rows(found, found.aside)]
 
 
-def _sides(found: Findings) -> Table:
+def _sides(found: Findings, loss: str) -> Table:
     aside, name = SettingAside(found.outcome), found.score
     rows = []
     for side, choices in aside.sides.items():
@@ -42,7 +41,10 @@ def _sides(found: Findings) -> Table:
                 *(
                     [Cell(""), Cell("")]
                     if verdict is None
-                    else [Cell(span(verdict.low, verdict.high, name, verdict.average)), Cell(_ANSWERS[verdict.answer])]
+                    else [
+                        Cell(span(verdict.low, verdict.high, name, verdict.average)),
+                        Cell(ANSWER_TITLES[verdict.answer]),
+                    ]
                 ),
                 Cell(f"{drop:.2g}"),
                 Cell(f"{share:.2g}"),
@@ -55,15 +57,13 @@ def _sides(found: Findings) -> Table:
         rows,
         "The average takes all losses, AT_k the largest, the trimmed average all but the largest, the ranked range "
         "those between. On the splits of one repeat, every test row with the label or number that it has, right or "
-        f"wrong; the part to drop and k are chosen within each training part, with {LOSS_TITLES[found.aside_loss]}, "
+        f"wrong; the part to drop and k are chosen within each training part, with {LOSS_TITLES[loss]}, "
         "and the average is kept unless that leads by more than half a standard error. Each interval is for its line "
         "alone. drop/n and k/n are medians of what was chosen.",
     )
 
 
-def _rows(found: Findings) -> list[Block]:
-    record = found.aside
-    assert record is not None
+def _rows(found: Findings, record: Record) -> list[Block]:
     what = "targets" if found.data["task"] == "regression" else "labels"
     if record["asked_for"]:
         title, say = f"Rows whose {what} are probably wrong", "Validation on all rows prefers to leave them out"

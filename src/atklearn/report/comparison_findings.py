@@ -71,7 +71,6 @@ class Findings:
         self.other: Record | None = next(iter(kinds.get("other", [])), None)
         self.aside: Record | None = next(iter(kinds.get("aside", [])), None)
         self.aside_rows = kinds.get("aside_row", [])
-        self.aside_loss: str = "" if self.aside is None else self.aside["loss"]
         self.hard_rows, self.planes = kinds.get("hard_row", []), kinds.get("plane", [])
         self.points = kinds.get("point", [])
         self.words = FAMILY_WORDS[self.data["model"]]

@@ -10,6 +10,7 @@ from atklearn.study.results import Record
 
 __all__ = [
     "AGGREGATE_TITLES",
+    "ANSWER_TITLES",
     "LOSS_TITLES",
     "WEIGHT_TITLES",
     "amount",
@@ -39,6 +40,7 @@ AGGREGATE_TITLES = {
     "trimmed": "trimmed average",
     "range": "ranked range (AoRR)",
 }
+ANSWER_TITLES = {"helps": "helps", "hurts": "hurts", "same": "the same", "undecided": "undecided"}
 WEIGHT_TITLES = {"plain": "", "balanced": "balanced"}
 
 

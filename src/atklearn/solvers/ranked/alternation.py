@@ -60,6 +60,8 @@ class RankedFit:
         One per problem, on the rows that are left: their gap is that of the convex problem.
     ranked : ndarray of int
         The rows of which at least half is set aside, those with the largest losses first.
+    class_shares : ndarray of shape (n_classes,)
+        The part of every class that is set aside; empty for a regression.
     values : list of float
         The objective, that of several classes added up, at the start and after every round: it never rises.
     """
@@ -67,6 +69,7 @@ class RankedFit:
     outside: Outside
     solutions: list[Solution]
     ranked: Places
+    class_shares: Array
     values: list[float]
 
 
@@ -178,7 +181,8 @@ def solve_ranked(
         solutions = _in_the_users_units(outside, inside, solutions, tol, max_iter)
     ranked = np.flatnonzero(outside.aside >= 0.5 * ranged.rows.mass)
     totals = ranged.losses(ranged.smooth_parts([each.coef for each in solutions])).sum(axis=0)
-    return RankedFit(outside, solutions, ranked[np.argsort(-totals[ranked], kind="stable")], values)
+    ranked = ranked[np.argsort(-totals[ranked], kind="stable")]
+    return RankedFit(outside, solutions, ranked, ranged.shares_aside(outside.aside), values)
 
 
 def _best_start(whole: RangedProblem, tol: float, max_iter: int, n_starts: int) -> _State:
@@ -220,8 +224,8 @@ class _Descent:
     def run(self, state: _State) -> tuple[Outside, list[Solution], list[float]]:
         """Return the problems on the rows that are left in the end, their solutions, and the values on the way."""
         accuracy, values, last_move = max(self.tol, _ROUGH), [state.value], np.inf
+        outside = self.problem.outside(state.aside)
         for _ in range(_MOST_ROUNDS):
-            outside = self.problem.outside(state.aside)
             found = self._solve(outside, state, accuracy)
             after = _State(self.problem, [each.coef for each in found], (outside, found))
             is_solved = all(each.reaches(self.tol) for each in found)
@@ -245,9 +249,11 @@ class _Descent:
             ratio = move / last_move if last_move > 0.0 else np.inf
             state, last_move = self._further(after, moves, ratio, (outside, found)), move
             values.append(state.value)
+            del outside  # a copy of the rows, before the next is made
+            outside = self.problem.outside(state.aside)
             if is_halted:
                 break
-        return self._cut_short(state, values)
+        return self._cut_short(outside, state, values)
 
     def _further(
         self, state: _State, moves: Sequence[Array], ratio: float, solved: tuple[Outside, list[Solution]]
@@ -269,9 +275,10 @@ class _Descent:
         self.steps += [each.n_iter for each in found]
         return found
 
-    def _cut_short(self, state: _State, values: list[float]) -> tuple[Outside, list[Solution], list[float]]:
+    def _cut_short(
+        self, outside: Outside, state: _State, values: list[float]
+    ) -> tuple[Outside, list[Solution], list[float]]:
         """Return a state that need not be critical, with the certificates of its own convex problems."""
-        outside = self.problem.outside(state.aside)
         found = []
         for problem, solution in zip(outside.problems, state.solutions, strict=True):
             certificate = problem.certify(solution.coef, outside.restrict(solution).density)
