@@ -86,8 +86,11 @@ class ATkClassifier(LinearClassifierMixin, LinearATk):
         Worst-case weights of the samples; positive exactly for those in the top k that shape the solution. They sum
         to one, or to less where the threshold is zero.
     dual_gap_ : float or ndarray of shape (n_classes,)
+        How far ``objective_`` can be from the optimum: the certificate.
     objective_ : float or ndarray of shape (n_classes,)
+        The value of the formula above.
     n_iter_ : int or ndarray of shape (n_classes,)
+        Newton steps, or passes over the data for "sgd".
     k_ : float
         The k used, in units of sample weight.
     k_share_ : float
@@ -101,6 +104,13 @@ class ATkClassifier(LinearClassifierMixin, LinearATk):
         The weight set aside.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only if X had names.
+
+    See Also
+    --------
+    ATkClassifierCV : Chooses k and C by cross-validation.
+    ATkSVC : The same with a kernel.
+    SGDATkClassifier : Learns from a stream.
 
     Notes
     -----
@@ -244,8 +254,11 @@ class ATkRegressor(ScoredRegressorMixin, LinearATk):
         Worst-case weights of the samples; positive exactly for those in the top k that shape the solution. They sum
         to one, or to less where the threshold is zero.
     dual_gap_ : float
+        How far ``objective_`` can be from the optimum: the certificate.
     objective_ : float
+        The value of the formula above.
     n_iter_ : int
+        Newton steps, or passes over the data for "sgd".
     k_ : float
         The k used, in units of sample weight.
     k_share_ : float
@@ -259,6 +272,13 @@ class ATkRegressor(ScoredRegressorMixin, LinearATk):
         The weight set aside.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only if X had names.
+
+    See Also
+    --------
+    ATkRegressorCV : Chooses k and C by cross-validation.
+    ATkSVR : The same with a kernel.
+    SGDATkRegressor : Learns from a stream.
 
     Notes
     -----
@@ -323,5 +343,14 @@ class ATkRegressor(ScoredRegressorMixin, LinearATk):
         self.coef_, self.intercept_ = self.coef_[0], self.intercept_[0]
 
     def predict(self, X: Any) -> Any:
-        """Return the predictions ``x . w + b``, shape (n_samples,)."""
+        """Return the predictions ``x . w + b``.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, tensor} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        predictions : ndarray of shape (n_samples,)
+        """
         return linear_decisions(self, X, "predict").values()

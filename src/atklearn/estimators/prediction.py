@@ -65,21 +65,61 @@ class LinearClassifierMixin(ScoredClassifierMixin):
     """Predictions of linear classifiers, one-vs-rest with more than two classes."""
 
     def decision_function(self, X: Any) -> Any:
-        """Return the scores ``x . w + b``, shape (n_samples,) for two classes, else (n_samples, n_classes)."""
+        """Return the scores ``x . w + b``; of two classes, those of the second.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, tensor} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
+            One column per class, if there are more than two.
+        """
         return linear_decisions(self, X, "decision_function").values()
 
     def predict(self, X: Any) -> Any:
-        """Return the predicted class labels, shape (n_samples,)."""
+        """Return the predicted class labels.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, tensor} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+        """
         return linear_decisions(self, X, "predict").labels(self.classes_)
 
     @available_if(lambda self: self.loss == "log_loss" or isinstance(self.loss, LogLoss))
     def predict_proba(self, X: Any) -> Any:
-        """Return the logistic function of the scores, shape (n_samples, n_classes); mind the note on calibration."""
+        """Return the logistic function of the scores, scaled to sum to one over the classes.
+
+        These are no calibrated probabilities for k < n: see the notes of the class. Only with ``loss="log_loss"``.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, tensor} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_samples, n_classes)
+            In the order of ``classes_``.
+        """
         return linear_decisions(self, X, "predict_proba").probabilities()
 
     @available_if(lambda self: self.loss == "log_loss" or isinstance(self.loss, LogLoss))
     def predict_log_proba(self, X: Any) -> Any:
-        """Return the logarithm of :meth:`predict_proba`."""
+        """Return the logarithm of :meth:`predict_proba`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, tensor} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        logarithms : ndarray of shape (n_samples, n_classes)
+        """
         return linear_decisions(self, X, "predict_log_proba").log_probabilities()
 
 

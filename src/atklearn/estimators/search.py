@@ -67,6 +67,7 @@ class ATkClassifierCV(ScoredClassifierMixin, LinearATkCV):
     k_share_ : float
         The same as part of the total weight: a value for the parameter ``k`` of the plain estimator.
     C_ : float
+        The chosen C.
     best_estimator_ : ATkClassifier
         The final fit; present if ``refit``.
     cv_results_ : dict of ndarrays
@@ -141,21 +142,61 @@ class ATkClassifierCV(ScoredClassifierMixin, LinearATkCV):
         self.verbose = verbose
 
     def predict(self, X: Any) -> Any:
-        """Return the predicted class labels, shape (n_samples,)."""
+        """Return the labels that ``best_estimator_`` predicts.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, tensor} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+        """
         return self._delegate("predict", X)
 
     def decision_function(self, X: Any) -> Any:
-        """Return the scores ``x . w + b``, shape (n_samples,) for two classes, else (n_samples, n_classes)."""
+        """Return the scores ``x . w + b`` of ``best_estimator_``; of two classes, those of the second.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, tensor} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
+            One column per class, if there are more than two.
+        """
         return self._delegate("decision_function", X)
 
     @available_if(lambda self: hasattr(ATkClassifier(self.loss), "predict_proba"))
     def predict_proba(self, X: Any) -> Any:
-        """Return the logistic function of the scores, shape (n_samples, n_classes); no calibrated probabilities."""
+        """Return the logistic function of the scores, scaled to sum to one over the classes.
+
+        These are no calibrated probabilities for k < n. Only with ``loss="log_loss"``.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, tensor} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_samples, n_classes)
+            In the order of ``classes_``.
+        """
         return self._delegate("predict_proba", X)
 
     @available_if(lambda self: hasattr(ATkClassifier(self.loss), "predict_log_proba"))
     def predict_log_proba(self, X: Any) -> Any:
-        """Return the logarithm of :meth:`predict_proba`."""
+        """Return the logarithm of :meth:`predict_proba`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, tensor} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        logarithms : ndarray of shape (n_samples, n_classes)
+        """
         return self._delegate("predict_log_proba", X)
 
 
@@ -207,6 +248,7 @@ class ATkRegressorCV(ScoredRegressorMixin, LinearATkCV):
     k_share_ : float
         The same as part of the total weight: a value for the parameter ``k`` of the plain estimator.
     C_ : float
+        The chosen C.
     best_estimator_ : ATkRegressor
         The final fit; present if ``refit``.
     cv_results_ : dict of ndarrays
@@ -271,5 +313,14 @@ class ATkRegressorCV(ScoredRegressorMixin, LinearATkCV):
         self.verbose = verbose
 
     def predict(self, X: Any) -> Any:
-        """Return the predictions ``x . w + b``, shape (n_samples,)."""
+        """Return the predictions ``x . w + b`` of ``best_estimator_``.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, tensor} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        predictions : ndarray of shape (n_samples,)
+        """
         return self._delegate("predict", X)

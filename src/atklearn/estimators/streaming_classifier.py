@@ -91,6 +91,12 @@ class SGDATkClassifier(LinearClassifierMixin, StreamingATk):
         Visits made.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only if X had names.
+
+    See Also
+    --------
+    RowBlocks : Blocks of arrays in memory or in files, for :meth:`fit_blocks`.
+    ATkClassifier : The exact fit, of data in memory.
 
     References
     ----------

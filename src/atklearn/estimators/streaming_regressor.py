@@ -80,6 +80,12 @@ class SGDATkRegressor(RegressorMixin, StreamingATk):
         Visits made.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only if X had names.
+
+    See Also
+    --------
+    RowBlocks : Blocks of arrays in memory or in files, for :meth:`fit_blocks`.
+    ATkRegressor : The exact fit, of data in memory.
 
     References
     ----------
@@ -94,6 +100,11 @@ class SGDATkRegressor(RegressorMixin, StreamingATk):
     >>> model = SGDATkRegressor("absolute_error", k=0.5, random_state=0).fit(scale(X), y)
     >>> model.score(scale(X), y) > 0.45
     True
+    >>> stream = SGDATkRegressor("absolute_error", k=0.5)
+    >>> for begin in range(0, len(X), 100):
+    ...     stream = stream.partial_fit(scale(X)[begin : begin + 100], y[begin : begin + 100])
+    >>> stream.t_
+    442
     """
 
     _task = "regression"
@@ -196,7 +207,16 @@ class SGDATkRegressor(RegressorMixin, StreamingATk):
         return self
 
     def predict(self, X: Any) -> Any:
-        """Return the predictions ``x . w + b``, shape (n_samples,)."""
+        """Return the predictions ``x . w + b``.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        predictions : ndarray of shape (n_samples,)
+        """
         return linear_decisions(self, X, "predict").values()
 
     def _rows_of(self, X: Any, y: Any, sample_weight: Any = None, *, first: bool) -> tuple[Any, Targets]:

@@ -83,7 +83,9 @@ class ATkSVC(ClassifierMixin, KernelATk):
     sample_weights_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
         Worst-case weights of the samples, ``alpha / C``. They sum to one, or to less where the threshold is zero.
     dual_gap_ : float or ndarray of shape (n_classes,)
+        How far ``objective_`` can be from the optimum: the certificate.
     objective_ : float or ndarray of shape (n_classes,)
+        The value of the formula above.
     n_iter_ : int or ndarray of shape (n_classes,)
         LIBSVM's iterations.
     k_ : float
@@ -94,6 +96,7 @@ class ATkSVC(ClassifierMixin, KernelATk):
         The gamma used.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only if X had names.
 
     See Also
     --------
@@ -164,12 +167,32 @@ class ATkSVC(ClassifierMixin, KernelATk):
         warn_of_collapse(self.k, problems[0].k, limits, targets.total, len(solutions), "function of this kernel")
 
     def decision_function(self, X: Any) -> npt.NDArray[Any]:
-        """Return the scores ``f(x) + b``, shape (n_samples,) for two classes, else (n_samples, n_classes)."""
+        """Return the scores ``f(x) + b``; of two classes, those of the second.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            With ``kernel="precomputed"`` the kernel values between these samples and those of the fit.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
+            One column per class, if there are more than two.
+        """
         scores = self._scores(X)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
-        """Return the predicted class labels, shape (n_samples,)."""
+        """Return the predicted class labels.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+        """
         return chosen_labels(self._scores(X).T, self.classes_)
 
 
@@ -219,6 +242,7 @@ class ATkSVR(RegressorMixin, KernelATk):
     support_vectors_ : {ndarray, sparse matrix} of shape (n_SV, n_features)
         Empty with ``kernel="precomputed"``.
     dual_coef_ : ndarray of shape (1, n_SV)
+        Coefficients of the support vectors.
     coef_ : ndarray of shape (1, n_features)
         Weights of the features, only with ``kernel="linear"``.
     intercept_ : ndarray of shape (1,)
@@ -228,7 +252,9 @@ class ATkSVR(RegressorMixin, KernelATk):
         Worst-case weights of the samples, ``|dual_coef_| / C``. They sum to one, or to less where the threshold is
         zero.
     dual_gap_ : float
+        How far ``objective_`` can be from the optimum: the certificate.
     objective_ : float
+        The value of the formula above.
     n_iter_ : int
         LIBSVM's iterations.
     k_ : float
@@ -239,6 +265,11 @@ class ATkSVR(RegressorMixin, KernelATk):
         The gamma used.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only if X had names.
+
+    See Also
+    --------
+    ATkRegressor : The linear model, also for other losses.
 
     References
     ----------
@@ -284,5 +315,14 @@ class ATkSVR(RegressorMixin, KernelATk):
         self.verbose = verbose
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
-        """Return the predictions ``f(x) + b``, shape (n_samples,)."""
+        """Return the predictions ``f(x) + b``.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        predictions : ndarray of shape (n_samples,)
+        """
         return self._scores(X)[:, 0]

@@ -49,19 +49,9 @@ _ROUNDING = 1e-12
 
 
 def resolve_k(k: float, total: float) -> float:
-    """Turn ``k`` into an amount of sample weight: an int counts, a float is a fraction of the total.
+    """Turn ``k`` into an amount of sample weight, above 0 and up to the total: an int counts, a float is a fraction.
 
-    Parameters
-    ----------
-    k : int or float
-        ``1`` is one sample, ``1.0`` is all of them.
-    total : float
-        The number of samples, or their total weight.
-
-    Returns
-    -------
-    mass : float
-        ``0 < mass <= total``.
+    ``1`` is one sample, ``1.0`` is all of them.
 
     Examples
     --------
@@ -80,14 +70,8 @@ def resolve_k(k: float, total: float) -> float:
 def resolve_drop(drop: float, k: float, total: float) -> float:
     """Turn ``drop`` into an amount of sample weight: an int counts, a float is a fraction of the total.
 
-    Parameters
-    ----------
-    drop : int or float
-        ``0`` drops nothing, ``1`` one sample, ``0.1`` a tenth of them.
-    k : float
-        Where the range ends, in units of weight; it has to begin before.
-    total : float
-        The number of samples, or their total weight.
+    ``0`` drops nothing, ``1`` one sample, ``0.1`` a tenth of them. The range ends at ``k`` units of weight, and has to
+    begin before.
 
     Examples
     --------
@@ -114,17 +98,7 @@ def resolve_drop(drop: float, k: float, total: float) -> float:
 
 
 def check_k(k: float) -> None:
-    """Raise ValueError unless ``k`` is a count of at least one, or a fraction in (0, 1].
-
-    Parameters
-    ----------
-    k : int or float
-
-    Examples
-    --------
-    >>> check_k(3), check_k(0.25)
-    (None, None)
-    """
+    """Raise ValueError unless ``k`` is a count of at least one, or a fraction in (0, 1]."""
     if isinstance(k, bool | np.bool_) or not isinstance(k, Real):
         raise ValueError(
             f"k is expected to be an int (a count of samples) or a float (a fraction of them), got {shown(k)}."
@@ -146,14 +120,20 @@ def check_k(k: float) -> None:
 class RankedRange:
     """The mean of the losses ranked ``start`` to ``stop`` from the top.
 
-    ``start`` and ``stop`` follow the rule of :func:`resolve_k` (int: count, float: fraction), ``start = 0`` is the
-    top. With ``from_bottom=True`` the ranks count from the smallest loss instead. Use the functions of this module to
-    make one.
+    Make one with :func:`average`, :func:`maximum`, :func:`average_top_k`, :func:`top_k`, :func:`average_bottom_k` or
+    :func:`ranked_range`.
+
+    Parameters
+    ----------
+    start, stop : int or float
+        Where the slice begins and ends: an int counts samples, a float is the fraction of them; 0 is the top.
+    from_bottom : bool, default=False
+        Whether ranks count from the smallest loss instead.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> losses = np.array([3.0, 0.0, 2.0, 2.0])
+    >>> from atklearn import average_top_k
+    >>> losses = [3.0, 0.0, 2.0, 2.0]
     >>> at2 = average_top_k(2)
     >>> at2.value(losses), at2.threshold(losses), at2.is_convex
     (2.5, 2.0, True)
@@ -177,6 +157,10 @@ class RankedRange:
         ----------
         losses : array-like of shape (n,)
         sample_weight : array-like of shape (n,), default=None
+
+        Returns
+        -------
+        value : float
         """
         loss, weight = check_losses(losses, sample_weight)
         start, stop = self._bounds(loss, weight)
@@ -186,13 +170,32 @@ class RankedRange:
         """Return the weight of every loss in the aggregate, shape (n,), summing to one.
 
         For a convex aggregate this is a subgradient: ties at an end of the slice share what is left of it.
+
+        Parameters
+        ----------
+        losses, sample_weight
+            As in :meth:`value`.
+
+        Returns
+        -------
+        weights : ndarray of shape (n,)
         """
         loss, weight = check_losses(losses, sample_weight)
         start, stop = self._bounds(loss, weight)
         return (_top_shares(loss, weight, stop) - _top_shares(loss, weight, start)) / (stop - start)
 
     def threshold(self, losses: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None) -> float:
-        """Return the smallest loss in the slice: the paper's lambda, ``l_[k]`` for the average top-k."""
+        """Return the smallest loss in the slice: the paper's lambda, ``l_[k]`` for the average top-k.
+
+        Parameters
+        ----------
+        losses, sample_weight
+            As in :meth:`value`.
+
+        Returns
+        -------
+        threshold : float
+        """
         loss, weight = check_losses(losses, sample_weight)
         return ranked_loss(loss, weight, self._bounds(loss, weight)[1])
 
@@ -208,12 +211,32 @@ class RankedRange:
 
 
 def average() -> RankedRange:
-    """Take the mean of all losses."""
+    """Take the mean of all losses.
+
+    Returns
+    -------
+    RankedRange
+
+    Examples
+    --------
+    >>> average().value([3.0, 0.0, 2.0, 2.0])
+    1.75
+    """
     return RankedRange(0, 1.0)
 
 
 def maximum() -> RankedRange:
-    """Take the largest loss (with sample weights: the mean of the largest one unit of weight)."""
+    """Take the largest loss (with sample weights: the mean of the largest one unit of weight).
+
+    Returns
+    -------
+    RankedRange
+
+    Examples
+    --------
+    >>> maximum().value([3.0, 0.0, 2.0, 2.0])
+    3.0
+    """
     return RankedRange(0, 1)
 
 
@@ -221,22 +244,78 @@ def average_top_k(k: float) -> RankedRange:
     """Take the mean of the k largest losses, AT_k (Eq. 1 of the paper).
 
     Lemma 1: ``AT_k(l) = min over lambda of lambda + sum([l_i - lambda]_+) / k``, attained at the threshold.
+
+    Parameters
+    ----------
+    k : int or float
+        An int counts samples, a float is the fraction of them.
+
+    Returns
+    -------
+    RankedRange
+
+    Examples
+    --------
+    >>> average_top_k(3).value([3.0, 0.0, 2.0, 1.0]), average_top_k(0.5).value([3.0, 0.0, 2.0, 1.0])
+    (2.0, 2.5)
     """
     return RankedRange(0, k)
 
 
 def top_k(k: int) -> RankedRange:
-    """Take the k-th largest loss."""
+    """Take the k-th largest loss.
+
+    Parameters
+    ----------
+    k : int
+
+    Returns
+    -------
+    RankedRange
+
+    Examples
+    --------
+    >>> top_k(2).value([3.0, 0.0, 2.0, 1.0])
+    2.0
+    """
     return RankedRange(k - 1, k)
 
 
 def average_bottom_k(k: float) -> RankedRange:
-    """Take the mean of the k smallest losses, the aggregate of self-paced learning."""
+    """Take the mean of the k smallest losses, the aggregate of self-paced learning.
+
+    Parameters
+    ----------
+    k : int or float
+
+    Returns
+    -------
+    RankedRange
+
+    Examples
+    --------
+    >>> average_bottom_k(3).value([3.0, 0.0, 2.0, 1.0])
+    1.0
+    """
     return RankedRange(0, k, from_bottom=True)
 
 
 def ranked_range(start: float, stop: float) -> RankedRange:
-    """Take the mean of the losses ranked ``start + 1`` to ``stop`` from the top (average of ranked range, AoRR)."""
+    """Take the mean of the losses ranked ``start + 1`` to ``stop`` from the top (average of ranked range, AoRR).
+
+    Parameters
+    ----------
+    start, stop : int or float
+
+    Returns
+    -------
+    RankedRange
+
+    Examples
+    --------
+    >>> ranked_range(1, 3).value([900.0, 3.0, 2.0, 0.0])  # the largest is set aside
+    2.5
+    """
     return RankedRange(start, stop)
 
 

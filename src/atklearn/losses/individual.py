@@ -73,12 +73,20 @@ class Kink(StrEnum):
 class IndividualLoss(ABC):
     """Base class of the individual losses; subclass it to add your own.
 
-    A subclass sets ``task`` and ``kink`` and implements :meth:`expand`. Classification losses receive targets in
+    A subclass sets ``task`` and ``kink`` and implements :meth:`expand`, which returns a differentiable function ``s``
+    of the prediction. The loss is ``s`` itself, ``max(0, s)`` or ``|s|``. Classification losses receive targets in
     {-1, +1}.
+
+    Attributes
+    ----------
+    task : {"classification", "regression"}
+    kink : {"none", "positive_part", "absolute"}
+        How the loss follows from ``s``; "none" unless a subclass says otherwise.
 
     Examples
     --------
     >>> import numpy as np
+    >>> from atklearn import ATkRegressor, IndividualLoss
     >>> class LogCosh(IndividualLoss):
     ...     task = "regression"
     ...
@@ -88,6 +96,9 @@ class IndividualLoss(ABC):
     ...         return np.logaddexp(error, -error) - np.log(2.0), slope, 1.0 - slope**2
     >>> LogCosh()(np.array([0.0, 1.0]), np.array([0.0, 0.0])).round(3)
     array([0.   , 0.434])
+    >>> X = np.array([[0.0], [1.0], [2.0], [3.0]])
+    >>> ATkRegressor(LogCosh(), k=0.5, C=1e6).fit(X, [0.0, 2.0, 4.0, 6.0]).predict([[5.0]]).round(2)
+    array([10.])
     """
 
     task: ClassVar[Task]
@@ -99,10 +110,31 @@ class IndividualLoss(ABC):
 
     @abstractmethod
     def expand(self, prediction: Array, target: Array) -> tuple[Array, Array, Array]:
-        """Return ``s``, its derivative and its second derivative in the prediction, each of shape (n,)."""
+        """Return ``s``, its derivative and its second derivative in the prediction.
+
+        Parameters
+        ----------
+        prediction : ndarray of shape (n,)
+        target : ndarray of shape (n,)
+            -1 and +1 for classification losses.
+
+        Returns
+        -------
+        s, slope, curvature : ndarray of shape (n,)
+            ``s`` is the loss but for its ``kink``.
+        """
 
     def __call__(self, prediction: Array, target: Array) -> Array:
-        """Return the losses ``l(prediction, target)``, shape (n,)."""
+        """Return the losses ``l(prediction, target)``.
+
+        Parameters
+        ----------
+        prediction, target : ndarray of shape (n,)
+
+        Returns
+        -------
+        losses : ndarray of shape (n,)
+        """
         return Kink(self.kink).loss(self.expand(prediction, target)[0])
 
     @property
@@ -127,6 +159,7 @@ class LogLoss(IndividualLoss):
     Examples
     --------
     >>> import numpy as np
+    >>> from atklearn import LogLoss
     >>> LogLoss()(np.array([0.0, 2.0]), np.array([1.0, -1.0])).round(3)
     array([0.693, 2.127])
     """
@@ -149,6 +182,7 @@ class Hinge(IndividualLoss):
     Examples
     --------
     >>> import numpy as np
+    >>> from atklearn import Hinge
     >>> Hinge()(np.array([0.5, 2.0]), np.array([1.0, 1.0]))
     array([0.5, 0. ])
     """
@@ -167,6 +201,7 @@ class SquaredHinge(IndividualLoss):
     Examples
     --------
     >>> import numpy as np
+    >>> from atklearn import SquaredHinge
     >>> SquaredHinge()(np.array([0.5, 2.0]), np.array([1.0, 1.0]))
     array([0.25, 0.  ])
     """
@@ -184,6 +219,7 @@ class SquaredError(IndividualLoss):
     Examples
     --------
     >>> import numpy as np
+    >>> from atklearn import SquaredError
     >>> SquaredError()(np.array([1.0, 3.0]), np.array([0.0, 3.0]))
     array([1., 0.])
     """
@@ -202,6 +238,7 @@ class AbsoluteError(IndividualLoss):
     Examples
     --------
     >>> import numpy as np
+    >>> from atklearn import AbsoluteError
     >>> AbsoluteError()(np.array([1.0, 3.0]), np.array([0.0, 4.0]))
     array([1., 1.])
     """
@@ -222,9 +259,15 @@ class Huber(IndividualLoss):
     delta : float, default=1.0
         The size of error, in units of the target, at which the loss turns from quadratic to linear.
 
+    Raises
+    ------
+    ValueError
+        If delta is not a finite number above 0.
+
     Examples
     --------
     >>> import numpy as np
+    >>> from atklearn import Huber
     >>> Huber()(np.array([0.5, 3.0]), np.array([0.0, 0.0]))
     array([0.125, 2.5  ])
     """

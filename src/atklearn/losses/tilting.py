@@ -52,6 +52,7 @@ class TiltedLoss:
     Examples
     --------
     >>> import numpy as np
+    >>> from atklearn import tilted
     >>> losses = np.array([0.0, 1.0, 2.0, 9.0])
     >>> [round(tilted(t).value(losses), 2) for t in (-50.0, -1.0, 0.0, 1.0, 50.0)]
     [0.03, 0.98, 3.0, 7.62, 8.97]
@@ -80,6 +81,10 @@ class TiltedLoss:
         ----------
         losses : array-like of shape (n,)
         sample_weight : array-like of shape (n,), default=None
+
+        Returns
+        -------
+        value : float
         """
         loss, mass = self._shares(losses, sample_weight)
         if self.t == 0:
@@ -94,7 +99,17 @@ class TiltedLoss:
         return extreme + logarithm / float(self.t)
 
     def weights(self, losses: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None) -> Array:
-        """Return the weight of every loss, shape (n,): the gradient of the value, summing to one."""
+        """Return the weight of every loss: the gradient of the value, summing to one.
+
+        Parameters
+        ----------
+        losses : array-like of shape (n,)
+        sample_weight : array-like of shape (n,), default=None
+
+        Returns
+        -------
+        weights : ndarray of shape (n,)
+        """
         loss, mass = self._shares(losses, sample_weight)
         if self.t == 0:
             return mass
@@ -118,5 +133,21 @@ class TiltedLoss:
 
 
 def tilted(t: float) -> TiltedLoss:
-    """Take ``log(mean(exp(t * losses))) / t``: the average at t = 0, close to the maximum for large t."""
+    """Take ``log(mean(exp(t * losses))) / t``: the average at t = 0, close to the maximum for large t.
+
+    Parameters
+    ----------
+    t : float
+        The tilt. Above 0 the large losses count more, below 0 less.
+
+    Returns
+    -------
+    TiltedLoss
+
+    Examples
+    --------
+    >>> losses = [0.0, 1.0, 2.0, 9.0]
+    >>> tilted(0.0).value(losses), tilted(100.0).value(losses) > 8.9
+    (3.0, True)
+    """
     return TiltedLoss(t)
