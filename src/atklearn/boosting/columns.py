@@ -13,7 +13,7 @@ from sklearn.utils.validation import _check_y, check_consistent_length, validate
 
 __all__ = ["Columns"]
 
-_CATEGORICAL = ("category", "categorical", "enum")  # what pandas and polars call them
+_CATEGORICAL = ("category", "categorical", "enum", "dictionary")  # what pandas, polars and Arrow call them
 _CHECKS: dict[str, Any] = {"dtype": [np.float64, np.float32], "ensure_all_finite": "allow-nan"}
 
 
@@ -76,13 +76,13 @@ class Columns:
     def _find(self, X: Any) -> list[int]:
         """Return the places of the columns that are categories."""
         wanted = self.categorical_features
-        names = list(X.columns) if hasattr(X, "columns") else None
+        names = _names(X)
         if wanted is None:
             return []
         if isinstance(wanted, str) and wanted == "from_dtype":
             if names is None:
                 return []
-            return [place for place, name in enumerate(names) if str(X[name].dtype).lower().startswith(_CATEGORICAL)]
+            return [place for place, name in enumerate(names) if _kind(X[name]).startswith(_CATEGORICAL)]
         n_columns = np.shape(X)[1] if len(np.shape(X)) == 2 else 0
         places = [names.index(name) if names is not None and name in names else name for name in wanted]
         if not all(isinstance(place, int | np.integer) and 0 <= place < n_columns for place in places):
@@ -93,14 +93,29 @@ class Columns:
         return sorted({int(place) for place in places})
 
 
+def _names(X: Any) -> list[Any] | None:
+    """Return the names of the columns; None for an array. What Arrow calls columns are the values."""
+    names = X.column_names if hasattr(X, "column_names") else getattr(X, "columns", None)
+    return None if names is None else list(names)
+
+
+def _kind(column: Any) -> str:
+    """Return what a frame calls the type of a column."""
+    return str(column.dtype if hasattr(column, "dtype") else column.type).lower()
+
+
 def _some(X: Any, places: Sequence[int]) -> Any:
     """Return some columns."""
-    return X[[X.columns[place] for place in places]] if hasattr(X, "columns") else np.asarray(X)[:, places]
+    names = _names(X)
+    if names is None:
+        return np.asarray(X)[:, places]
+    some = [names[place] for place in places]
+    return X.select(some) if hasattr(X, "column_names") else X[some]
 
 
 def _objects(X: Any, places: Sequence[int]) -> npt.NDArray[Any]:
     """Return some columns as objects, so that text and numbers may stand side by side."""
-    if not hasattr(X, "columns"):
+    names = _names(X)
+    if names is None:
         return np.asarray(X, dtype=object)[:, places]
-    columns = [np.asarray(X[X.columns[place]], dtype=object) for place in places]
-    return np.column_stack(columns)
+    return np.column_stack([np.asarray(X[names[place]], dtype=object) for place in places])
