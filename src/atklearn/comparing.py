@@ -58,7 +58,7 @@ def compare(
 ) -> Comparison:
     """Compare maximum, average and AT_k on a table: an answer for every measure, a recommended model, a report.
 
-    The options are those of ``atklearn compare``; docs/compare.md says how it is done.
+    The options are those of the command ``atklearn compare``. It needs ``atklearn[cli]``.
 
     Parameters
     ----------
@@ -117,6 +117,7 @@ def compare(
     Examples
     --------
     >>> import numpy as np
+    >>> from atklearn import compare
     >>> X = np.random.default_rng(0).standard_normal((60, 2))
     >>> result = compare(X, X[:, 0] > 0.0, quick=True, loss="log_loss", n_jobs=1, verbose=False)
     >>> sorted(set(result.verdicts["answer"]) - {"helps", "hurts", "same", "undecided"})
@@ -183,7 +184,9 @@ def compare(
 
 
 class Comparison:
-    """What a comparison found.
+    """What a comparison found: what :func:`atklearn.compare` returns.
+
+    It prints as its answer in one sentence, and shows itself in a notebook as its report.
 
     Attributes
     ----------
@@ -191,6 +194,19 @@ class Comparison:
         The table, as it was understood.
     finished : Finished
         Where the results are, and the recommendation.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from atklearn import compare
+    >>> X = np.random.default_rng(0).standard_normal((60, 2))
+    >>> result = compare(X, X[:, 0] > 0.0, quick=True, loss="log_loss", n_jobs=1, verbose=False)
+    >>> print(str(result).split(".")[0])
+    The same on balanced error
+    >>> result.verdicts.index[0], result.verdicts["answer"].iloc[0], result.summary["n_rows"]
+    ('balanced_error', 'same', 60)
+    >>> result.model.predict(result.data.features[:3])
+    array([ True,  True, False])
     """
 
     def __init__(self, data: TabularData, finished: Finished) -> None:
@@ -198,12 +214,12 @@ class Comparison:
 
     @property
     def folder(self) -> Path:
-        """Where the results are."""
+        """The folder of the results: ``out`` of :func:`atklearn.compare`, or one that lasts as long as this process."""
         return self.finished.path.parent
 
     @cached_property
     def findings(self) -> Findings:
-        """What the records say."""
+        """What the records of the results file say, as the objects that reports are made of."""
         from atklearn.report.comparison_findings import Findings
         from atklearn.study.results import read_results
 
@@ -211,7 +227,7 @@ class Comparison:
 
     @cached_property
     def page(self) -> Page:
-        """The report, before it is decided how it looks."""
+        """The report as content, before it is decided how it looks: :meth:`write` makes a page of it."""
         from atklearn.report.comparison_page import comparison_page
 
         return comparison_page(self.findings)
@@ -257,13 +273,29 @@ class Comparison:
         return predict_table(self.model, table, **options).table
 
     def save_model(self, path: str | Path) -> None:
-        """Save the recommended model, as .skops; ``atklearn predict`` and ``load_model`` read it."""
+        """Save the recommended model with skops; the command ``atklearn predict`` reads it.
+
+        Parameters
+        ----------
+        path : str or Path
+            Of the file, which has to end in ``.skops``.
+        """
         from atklearn.study.saving import save_model
 
         save_model(self.model, path)
 
     def write(self, folder: str | Path | None = None) -> Path:
-        """Write the report and its figures; return the path of the page."""
+        """Write the report and its figures; return the path of the page.
+
+        Parameters
+        ----------
+        folder : str or Path, default=None
+            Where to; by default to the results.
+
+        Returns
+        -------
+        path : Path
+        """
         return write_report(self.page, self.folder if folder is None else Path(folder))
 
     def __repr__(self) -> str:

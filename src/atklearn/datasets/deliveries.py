@@ -52,9 +52,12 @@ def make_deliveries(n_samples: int = 800, *, random_state: Any = 0) -> dict[str,
 
     Examples
     --------
+    >>> from atklearn.datasets import make_deliveries
     >>> table = make_deliveries()
     >>> list(table), table["minutes"].shape
     (['distance_km', 'climb_m', 'vehicle', 'minutes'], (800,))
+    >>> {str(name): int((table["vehicle"] == name).sum()) for name in ("van", "scooter", "bike")}
+    {'van': 424, 'scooter': 280, 'bike': 96}
     """
     if n_samples < 1:
         raise ValueError(f"n_samples is expected to be at least 1, got {shown(n_samples)}.")

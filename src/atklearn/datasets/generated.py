@@ -56,6 +56,7 @@ def make_toy(case: int = 4, *, random_state: Any = None) -> tuple[Array, Array]:
     Parameters
     ----------
     case : int, default=4
+        From 1 to 6.
     random_state : int, RandomState instance or None, default=None
 
     Returns
@@ -65,6 +66,7 @@ def make_toy(case: int = 4, *, random_state: Any = None) -> tuple[Array, Array]:
 
     Examples
     --------
+    >>> from atklearn.datasets import make_toy
     >>> X, y = make_toy(6, random_state=0)
     >>> X[0].tolist(), int((y < 0).sum())
     ([1.0, 1.15], 4)
@@ -93,6 +95,7 @@ def bayes_boundary(case: int) -> tuple[float, float, float]:
     Parameters
     ----------
     case : int
+        From 1 to 6: see :func:`make_toy`.
 
     Returns
     -------
@@ -100,6 +103,7 @@ def bayes_boundary(case: int) -> tuple[float, float, float]:
 
     Examples
     --------
+    >>> from atklearn.datasets import bayes_boundary
     >>> a, b, c = bayes_boundary(1)
     >>> round(a + b + c, 6)  # half way between (0, 0) and (2, 2)
     0.0
@@ -137,6 +141,7 @@ def make_sinc(n_samples: int = 1000, *, random_state: Any = None) -> tuple[Array
 
     Examples
     --------
+    >>> from atklearn.datasets import make_sinc
     >>> X, y = make_sinc(random_state=0)
     >>> X.shape, y.shape
     ((1000, 10), (1000,))
@@ -166,6 +171,7 @@ def make_monk() -> tuple[Array, Array]:
 
     Examples
     --------
+    >>> from atklearn.datasets import make_monk
     >>> X, y = make_monk()
     >>> X[0].tolist(), int((y > 0).sum()), int((y < 0).sum())
     ([1.0, 1.0, 1.0, 1.0, 1.0, 1.0], 228, 204)
@@ -191,6 +197,7 @@ def make_titanic() -> tuple[Array, Array]:
 
     Examples
     --------
+    >>> from atklearn.datasets import make_titanic
     >>> X, y = make_titanic()
     >>> X.shape, int((y > 0).sum())
     ((2201, 3), 711)

@@ -21,14 +21,24 @@ __all__ = ["Dataset", "DatasetSummary", "DatasetUnavailable", "describe_datasets
 
 
 class DatasetUnavailable(LookupError):  # noqa: N818 - a state of the world, not a fault of the caller
-    """A data set is neither generated, nor in the folder of files, nor to be had from OpenML."""
+    """Raised when a data set is neither generated, nor in the folder of files, nor to be had from OpenML.
+
+    Examples
+    --------
+    >>> from atklearn.datasets import DatasetUnavailable, load_dataset
+    >>> try:
+    ...     housing = load_dataset("housing", network=False)
+    ... except DatasetUnavailable as error:
+    ...     print(str(error).split(";")[0])
+    Housing is not available: no folder of data files was named, and OpenML 531 may not be asked (network=False)
+    """
 
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """A data set, and where it came from.
+    """A data set, and where it came from: what :func:`atklearn.datasets.load_dataset` returns.
 
-    Parameters
+    Attributes
     ----------
     name, title : str
         As the library, and as the paper, calls it.
@@ -40,6 +50,13 @@ class Dataset:
     feature_names : list of str
     source : str
         For the record: "generated", the file, or the number on OpenML.
+
+    Examples
+    --------
+    >>> from atklearn.datasets import load_dataset
+    >>> titanic = load_dataset("titanic")
+    >>> titanic.X.shape, titanic.feature_names, titanic.source
+    ((2201, 3), ['class', 'child', 'male'], 'generated')
     """
 
     name: str
@@ -53,7 +70,26 @@ class Dataset:
 
 @dataclass(frozen=True)
 class DatasetSummary:
-    """A line of the list of data sets; ``source`` says where the data would come from."""
+    """A line of the list of data sets that :func:`atklearn.datasets.describe_datasets` returns.
+
+    Attributes
+    ----------
+    name, title : str
+        As the library, and as the paper, calls it.
+    task : {"classification", "regression"}
+    n_samples, n_features : int
+    imbalance_ratio : float or None
+        The size of the larger class over that of the smaller; None for a regression.
+    source : str
+        Where the data would come from.
+
+    Examples
+    --------
+    >>> from atklearn.datasets import describe_datasets
+    >>> rarest = max(describe_datasets(), key=lambda summary: summary.imbalance_ratio or 0.0)
+    >>> rarest.title, round(rarest.imbalance_ratio, 2)
+    ('Phoneme', 2.41)
+    """
 
     name: str
     title: str
@@ -67,18 +103,18 @@ class DatasetSummary:
 def load_dataset(name: str, *, data_dir: str | os.PathLike[str] | None = None, network: bool = True) -> Dataset:
     """Return one of the paper's twelve data sets.
 
-    Monk, Titanic and Sinc are generated. The others are read from `data_dir` if they are there, else from OpenML. All
+    Monk, Titanic and Sinc are generated. The others are read from ``data_dir`` if they are there, else from OpenML. All
     are checked: the shape and the class counts must be the paper's.
 
     Parameters
     ----------
     name : str
-        One of ``DATASETS``.
+        One of :data:`atklearn.datasets.DATASETS`.
     data_dir : str or path-like, default=None
         A folder with files ``NAME.csv.gz`` or ``NAME.csv``: a header with the names of the features and, last,
         ``target``; numbers; labels -1 and +1.
     network : bool, default=True
-        Whether OpenML may be asked for what is not in `data_dir`.
+        Whether OpenML may be asked for what is not in ``data_dir``.
 
     Returns
     -------
@@ -93,6 +129,7 @@ def load_dataset(name: str, *, data_dir: str | os.PathLike[str] | None = None, n
 
     Examples
     --------
+    >>> from atklearn.datasets import load_dataset
     >>> monk = load_dataset("monk")
     >>> monk.X.shape, monk.source
     ((432, 6), 'generated')
@@ -115,11 +152,12 @@ def load_dataset(name: str, *, data_dir: str | os.PathLike[str] | None = None, n
 
 
 def load_toy(case: int, *, data_dir: str | os.PathLike[str] | None = None) -> tuple[Array, Array, str]:
-    """Return a toy case from ``toy/caseN.csv`` in `data_dir` if it is there, else generated, and which of the two.
+    """Return a toy case from ``toy/caseN.csv`` in ``data_dir`` if it is there, else generated, and which of the two.
 
     Parameters
     ----------
     case : int
+        From 1 to 6: see :func:`atklearn.datasets.make_toy`.
     data_dir : str or path-like, default=None
 
     Returns
@@ -127,9 +165,11 @@ def load_toy(case: int, *, data_dir: str | os.PathLike[str] | None = None) -> tu
     X : ndarray of shape (200, 2)
     y : ndarray of shape (200,)
     source : str
+        "generated", or the file.
 
     Examples
     --------
+    >>> from atklearn.datasets import load_toy
     >>> X, y, source = load_toy(4)
     >>> X.shape, source
     ((200, 2), 'generated')
@@ -160,6 +200,7 @@ def describe_datasets(data_dir: str | os.PathLike[str] | None = None) -> list[Da
 
     Examples
     --------
+    >>> from atklearn.datasets import describe_datasets
     >>> for summary in describe_datasets()[:2]:
     ...     print(summary.title, summary.n_samples, summary.n_features, summary.source, sep=", ")
     Monk, 432, 6, generated

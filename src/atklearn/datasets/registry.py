@@ -15,9 +15,9 @@ __all__ = ["DATASETS", "DatasetEntry"]
 
 @dataclass(frozen=True)
 class DatasetEntry:
-    """One of the paper's data sets.
+    """One of the paper's data sets: a value of :data:`atklearn.datasets.DATASETS`.
 
-    Parameters
+    Attributes
     ----------
     name : str
         Also the name of its file, with the ending ``.csv.gz`` or ``.csv``.
@@ -35,6 +35,13 @@ class DatasetEntry:
         Of the known copy of the ``.csv.gz`` file.
     origin : str, default=""
         What the file was made from, for those who have to make it again.
+
+    Examples
+    --------
+    >>> from atklearn.datasets import DATASETS
+    >>> spambase = DATASETS["spambase"]
+    >>> spambase.n_samples, spambase.class_counts, spambase.file_names
+    (4601, (2788, 1813), ('spambase.csv.gz', 'spambase.csv'))
     """
 
     name: str
@@ -184,3 +191,4 @@ _ENTRIES = (
 )
 
 DATASETS: Mapping[str, DatasetEntry] = {entry.name: entry for entry in _ENTRIES}
+"""Every data set of the paper by its name, in the paper's order."""

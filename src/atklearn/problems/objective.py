@@ -41,11 +41,17 @@ def paper_C(C: float, k: float, n_samples: int) -> float:
     C : float
         Regularisation strength of ``AT_k + |w|^2 / (2 C)``.
     k : int or float
-        As in :func:`atklearn.losses.aggregate.resolve_k`.
+        An int counts samples, a float is the fraction of them.
     n_samples : int
+
+    Returns
+    -------
+    paper_C : float
+        ``C n / k``.
 
     Examples
     --------
+    >>> from atklearn import paper_C
     >>> paper_C(1.0, k=50, n_samples=200)
     4.0
     """

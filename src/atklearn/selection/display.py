@@ -32,11 +32,13 @@ class KCurveDisplay:
     mean_score, standard_error : ndarray of shape (n_ks,)
         Of the best C of each k.
     chosen_k : float, default=None
+        The choice, to mark it.
     calibration_bound : float, default=None
         The fraction at or below which classifiers collapse to w = 0.
     n_samples : int, default=None
         To mark k = 1.
     score_name : str, default="score"
+        What to write at the axis.
 
     Attributes
     ----------
@@ -57,7 +59,7 @@ class KCurveDisplay:
     >>> from sklearn.datasets import load_breast_cancer
     >>> from sklearn.preprocessing import scale
     >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> display = KCurveDisplay.from_estimator(ATkClassifierCV(cv=3, Cs=2).fit(scale(X), y))
+    >>> display = KCurveDisplay.from_estimator(ATkClassifierCV(ks=4, Cs=[1.0], cv=3).fit(scale(X), y))
     >>> sorted(display.marks_)
     ['calibration bound', 'chosen', 'k = n']
     """
@@ -93,6 +95,10 @@ class KCurveDisplay:
             None makes a new figure.
         **line : dict
             Passed to ``Axes.plot``.
+
+        Returns
+        -------
+        display : KCurveDisplay
         """
         if not hasattr(estimator, "cv_results_"):
             raise ValueError(
@@ -128,11 +134,21 @@ class KCurveDisplay:
         Parameters
         ----------
         cv_results : dict
+            With ``param_k``, ``mean_test_score``, ``std_test_score`` and ``split0_test_score`` and so on.
         ax : matplotlib Axes, default=None
-        chosen_k, calibration_bound, n_samples, score_name
-            As in the class.
+            None makes a new figure.
+        chosen_k, calibration_bound : float, default=None
+            Fractions to mark, as in the class.
+        n_samples : int, default=None
+            To mark k = 1.
+        score_name : str, default="score"
+            What to write at the axis.
         **line : dict
             Passed to ``Axes.plot``.
+
+        Returns
+        -------
+        display : KCurveDisplay
         """
         k = np.asarray(cv_results["param_k"], dtype=float)
         mean, std = np.asarray(cv_results["mean_test_score"]), np.asarray(cv_results["std_test_score"])

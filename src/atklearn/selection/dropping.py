@@ -39,7 +39,7 @@ _SAME_LEVEL = 1e-10
 
 @dataclass(frozen=True)
 class DropChoice:
-    """The share or count of samples that cross-validation sets aside, and what it is based on.
+    """The share or count of samples that cross-validation sets aside: what :func:`atklearn.choose_drop` returns.
 
     Attributes
     ----------
@@ -53,6 +53,15 @@ class DropChoice:
         Of the scores, over the splits.
     errors : ndarray of shape (n_drops,)
         The standard error of how far each is behind the best mean, corrected for splits that overlap.
+
+    Examples
+    --------
+    >>> from atklearn import ATkClassifier, choose_drop
+    >>> from atklearn.datasets import make_toy
+    >>> X, y = make_toy(1, random_state=0)  # no sample is wrong
+    >>> choice = choose_drop(ATkClassifier(k=1.0, n_starts=0), X, y, drops=(0.0, 0.1), cv=3)
+    >>> choice.drop, choice.means.tolist()
+    (0.0, [1.0, 1.0])
     """
 
     drop: float
@@ -174,7 +183,7 @@ def choose_drop(
 
 @dataclass(frozen=True)
 class DropAtJump:
-    """Where sorted losses jump.
+    """Where sorted losses jump: what :func:`atklearn.drop_at_jump` returns.
 
     Attributes
     ----------
@@ -188,6 +197,14 @@ class DropAtJump:
         How many times wider the most prominent gap is than its neighbours, clear or not.
     needed : float
         The prominence that makes a jump clear.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from atklearn import drop_at_jump
+    >>> jump = drop_at_jump(np.append(np.linspace(0.1, 1.0, 95), [50.0, 51.0, 52.0, 53.0, 54.0]))
+    >>> jump.count, jump.drop, round(jump.threshold, 1)
+    (5, 0.05, 25.5)
     """
 
     drop: float

@@ -36,7 +36,7 @@ GridSolver: TypeAlias = Callable[..., Iterator[tuple[int, int, Solution]]]
 
 @dataclass(frozen=True)
 class ATkPath:
-    """The fits of a grid of k and C, each with its certificate.
+    """The fits of a grid of k and C, each with its certificate: what :func:`atklearn.atk_path` returns.
 
     Every array has the leading shape (n_ks, n_Cs, n_problems). There is one problem for a regression or two classes;
     with more classes, one per class against the rest.
@@ -47,6 +47,7 @@ class ATkPath:
         In units of sample weight.
     Cs : ndarray of shape (n_Cs,)
     classes : ndarray of shape (n_classes,) or None
+        None for a regression.
     coefs : ndarray of shape (n_ks, n_Cs, n_problems, n_features)
     intercepts : ndarray of shape (n_ks, n_Cs, n_problems)
     objectives : ndarray of shape (n_ks, n_Cs, n_problems)
@@ -58,6 +59,18 @@ class ATkPath:
         Newton steps of each fit, or passes over the data.
     stop_reasons : ndarray of StopReason of shape (n_ks, n_Cs, n_problems)
         Why the solver stopped in each cell.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from atklearn import atk_path
+    >>> from atklearn.datasets import make_toy
+    >>> X, y = make_toy(4, random_state=0)
+    >>> path = atk_path(X, y, ks=[0.2, 1.0], Cs=[1.0, 100.0])
+    >>> wrong = np.sign(path.decision(X)[:, :, 0]) != y
+    >>> wrong.sum(axis=-1)  # of 200 samples, for every k (rows) and C (columns)
+    array([[5, 2],
+           [4, 2]])
     """
 
     ks: Array
@@ -72,7 +85,16 @@ class ATkPath:
     stop_reasons: npt.NDArray[np.object_]
 
     def decision(self, X: Any) -> Any:
-        """Return ``X w + b`` of every fit, shape (n_ks, n_Cs, n_problems, n_samples)."""
+        """Return ``X w + b`` of every fit.
+
+        Parameters
+        ----------
+        X : {ndarray, sparse matrix, tensor} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        scores : ndarray of shape (n_ks, n_Cs, n_problems, n_samples)
+        """
         home = same_home(self.coefs, X, "ATkPath.decision()")
         if home is not None:
             from atklearn.problems.tensors.tensor_checks import as_floats
@@ -113,6 +135,7 @@ def atk_path(
     ks : sequence of int or float
         As in :class:`atklearn.ATkClassifier`: an int counts samples, a float is the fraction of them.
     Cs : sequence of float
+        Inverse regularisation strengths, relative to the mean of the top k.
     loss : str or IndividualLoss, default="log_loss"
         It decides between classification and regression.
     sample_weight : array-like of shape (n_samples,), default=None
@@ -133,6 +156,11 @@ def atk_path(
     Returns
     -------
     ATkPath
+
+    See Also
+    --------
+    ATkClassifierCV : Chooses a classifier of a grid by cross-validation.
+    ATkRegressorCV : Chooses a regressor of a grid by cross-validation.
 
     Examples
     --------

@@ -308,7 +308,11 @@ class Outcome:
         """
         score = self.question.score
         chosen = choose(self.all_rows, score)
-        assert chosen is not None
+        if chosen is None:
+            raise ValueError(
+                f"The results are expected to hold {score}, which they do not: a measure that was added to MEASURES is "
+                "known to this process alone; compare with n_jobs=1 and fresh=True."
+            )
         average, atk, below = chosen
         answer = self.verdicts[score].answer
         leans = answer == "undecided" and atk.share < 1.0

@@ -41,6 +41,8 @@ _SWITCH_ROWS = 10_000
 class CalibrationInterval:
     """Where the switch from degenerate to calibrated lies, in units of k/n.
 
+    It is what :func:`atklearn.theory.calibration_interval` returns; :func:`print` shows it in words.
+
     Attributes
     ----------
     lower, upper : float
@@ -56,6 +58,15 @@ class CalibrationInterval:
         Confidence interval of the population's switch, from hinge risks alone: tighter than ``lower, upper``.
     confidence : float
     n_samples : int
+
+    Examples
+    --------
+    >>> from atklearn.datasets import make_toy
+    >>> from atklearn.theory import calibration_interval
+    >>> X, y = make_toy(4, random_state=0)
+    >>> interval = calibration_interval(X, y, "hinge", random_state=0)
+    >>> interval.degenerate_k, interval.calibrated_k  # of 200 samples, 24 are enough
+    (0, 24)
     """
 
     lower: float
@@ -144,6 +155,7 @@ def calibration_interval(
     Examples
     --------
     >>> import numpy as np
+    >>> from atklearn.theory import calibration_interval
     >>> rng = np.random.default_rng(0)
     >>> X = np.eye(2)[rng.integers(2, size=1000)]  # two points, one label in ten is wrong: the switch is at 0.2
     >>> y = np.where(rng.random(1000) < 0.1, X[:, 0], X[:, 1])

@@ -34,6 +34,9 @@ __all__ = ["ErrorBound", "excess_error_bound", "required_samples"]
 class ErrorBound:
     """The bound of Theorem 2 with all it depends on; refuses what is outside the theorem's conditions.
 
+    It is what :func:`atklearn.theory.excess_error_bound` and :func:`atklearn.theory.required_samples` return;
+    :func:`print` shows it in words.
+
     Attributes
     ----------
     n : int
@@ -52,6 +55,15 @@ class ErrorBound:
         Hinge risk of f_H, in [0, 1).
     approximation : float, default=0.0
         Approximation error A, the risk minus the smallest hinge risk of all functions; 0 for a universal kernel.
+
+    Examples
+    --------
+    >>> from atklearn.theory import excess_error_bound
+    >>> bound = excess_error_bound(100_000, mu=0.2, epsilon=0.1, C=1.0, kappa=1.0, norm=2.0, risk=0.25)
+    >>> bound.k, round(bound.value, 3), round(bound.probability, 4), bound.is_vacuous
+    (45000, 0.414, 0.0039, False)
+    >>> bound.library_C  # to train with: ATkSVC(k=bound.k, C=bound.library_C, fit_intercept=False)
+    0.45
     """
 
     n: int
@@ -159,6 +171,7 @@ def excess_error_bound(
     Parameters
     ----------
     n : int
+        Number of samples.
     C, kappa, norm, risk, approximation : float
         As in :class:`ErrorBound`; C is the paper's, :func:`atklearn.paper_C` converts.
     mu : float, default=None
@@ -174,6 +187,7 @@ def excess_error_bound(
 
     Examples
     --------
+    >>> from atklearn.theory import excess_error_bound
     >>> known = dict(C=1.0, kappa=1.0, norm=2.0, risk=0.25, approximation=0.05)
     >>> print(excess_error_bound(100_000, mu=0.2, epsilon=0.1, **known))
     n = 100000, k = 45000 (mu = 0.2): excess error below 0.4639 except with probability 0.00393
@@ -227,6 +241,7 @@ def required_samples(
     bound : float
         Above the approximation error (plus ``mu`` if given), below 1.
     confidence : float
+        One minus the probability to reach the bound, in (0, 1).
     C, kappa, norm, risk, approximation : float
         As in :class:`ErrorBound`.
     mu : float, default=None
@@ -239,6 +254,7 @@ def required_samples(
 
     Examples
     --------
+    >>> from atklearn.theory import required_samples
     >>> answer = required_samples(0.5, confidence=0.95, C=1.0, kappa=1.0, norm=2.0, risk=0.25, approximation=0.05)
     >>> round(answer.n, -3), round(answer.value, 4)
     (54000, 0.5)

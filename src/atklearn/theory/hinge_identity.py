@@ -27,7 +27,7 @@ __all__ = ["HingeEquivalent", "equivalent_C", "hinge_equivalent"]
 
 
 class HingeEquivalent(NamedTuple):
-    """The ordinary SVM with the boundary of an AT_k-SVM.
+    """The ordinary SVM with the boundary of an AT_k-SVM: what :func:`atklearn.theory.hinge_equivalent` returns.
 
     Attributes
     ----------
@@ -35,6 +35,16 @@ class HingeEquivalent(NamedTuple):
         The margin ``1 - threshold``: coefficients and scores of the AT_k fit are rho times those of the SVM.
     C : float
         Of the SVM: the C of this library at ``k=1.0``. Scikit-learn's C is this number over the total mass.
+
+    Examples
+    --------
+    >>> from atklearn import ATkClassifier
+    >>> from atklearn.datasets import make_toy
+    >>> from atklearn.theory import hinge_equivalent
+    >>> X, y = make_toy(4, random_state=0)
+    >>> rho, C = hinge_equivalent(ATkClassifier("hinge", k=1.0, C=1.0).fit(X, y))
+    >>> round(rho, 2), round(C, 2)  # the average is its own equivalent
+    (1.0, 1.0)
     """
 
     rho: float
@@ -61,6 +71,7 @@ def equivalent_C(C: float, *, share: float, threshold: float) -> float:
 
     Examples
     --------
+    >>> from atklearn.theory import equivalent_C
     >>> equivalent_C(1.0, share=0.5, threshold=0.75)
     8.0
     """
@@ -99,6 +110,7 @@ def hinge_equivalent(model: Any) -> HingeEquivalent:
     >>> import numpy as np
     >>> from atklearn import ATkClassifier
     >>> from atklearn.datasets import make_toy
+    >>> from atklearn.theory import hinge_equivalent
     >>> X, y = make_toy(4, random_state=0)
     >>> model = ATkClassifier("hinge", k=0.25, C=1.0, tol=1e-10).fit(X, y)
     >>> rho, C = hinge_equivalent(model)

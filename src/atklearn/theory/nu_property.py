@@ -29,15 +29,29 @@ _ROUNDING = 1e-9
 class NuProperty:
     """Mass of margin errors and of support vectors of a fitted SVM, against k.
 
+    It is what :func:`atklearn.theory.nu_property` and :func:`atklearn.theory.check_nu_property` return; :func:`print`
+    shows it in words.
+
     Attributes
     ----------
     margin_errors : float
         Mass of the samples with ``y f < rho``.
     k : float
+        In units of mass.
     support_vectors : float
         Mass of the samples with positive weight.
     rho : float
         The margin, ``1 - threshold``.
+
+    Examples
+    --------
+    >>> from atklearn import ATkSVC
+    >>> from atklearn.datasets import make_toy
+    >>> from atklearn.theory import check_nu_property
+    >>> X, y = make_toy(4, random_state=0)
+    >>> found = check_nu_property(ATkSVC(k=20, C=1.0).fit(X, y), X, y)
+    >>> found.margin_errors <= found.k <= found.support_vectors, found.is_two_sided, found.holds
+    (True, True, True)
     """
 
     margin_errors: float
@@ -95,6 +109,7 @@ def nu_property(
 
     Examples
     --------
+    >>> from atklearn.theory import nu_property
     >>> print(nu_property([-1.0, 0.5, 0.5, 2.0], [0.5, 0.25, 0.25, 0.0], rho=0.5, k=2))
     nu-property holds: margin errors 1 <= k = 2 <= support vectors 3 (rho = 0.5)
     """
@@ -138,6 +153,7 @@ def check_nu_property(model: Any, X: Any, y: Any, sample_weight: npt.ArrayLike |
     --------
     >>> from atklearn import ATkClassifier
     >>> from atklearn.datasets import make_toy
+    >>> from atklearn.theory import check_nu_property
     >>> X, y = make_toy(4, random_state=0)
     >>> model = ATkClassifier("hinge", k=20).fit(X, y)
     >>> check_nu_property(model, X, y).holds

@@ -14,7 +14,7 @@ __all__ = ["OutlierRange", "drop_for_outliers", "k_for_outliers"]
 
 @dataclass(frozen=True)
 class OutlierRange:
-    """The interval of k that suits a number of outliers.
+    """The interval of k that suits a number of outliers: what :func:`atklearn.theory.k_for_outliers` returns.
 
     Attributes
     ----------
@@ -22,6 +22,15 @@ class OutlierRange:
         The ends, both included.
     n_outliers : int
     n_samples : int
+
+    Examples
+    --------
+    >>> from atklearn.theory import k_for_outliers
+    >>> interval = k_for_outliers(0.05, 1000, max_looseness=4)
+    >>> interval.lower, interval.upper
+    (101, 204)
+    >>> interval.outlier_weight(200), round(interval.looseness(200), 2)
+    (0.25, 3.92)
     """
 
     lower: int
@@ -30,11 +39,32 @@ class OutlierRange:
     n_samples: int
 
     def outlier_weight(self, k: float) -> float:
-        """Return the largest weight ``min(1, m / k)`` that m outliers can have in AT_k."""
+        """Return the largest weight ``min(1, m / k)`` that m outliers can have in AT_k.
+
+        Parameters
+        ----------
+        k : float
+            A count of samples.
+
+        Returns
+        -------
+        weight : float
+        """
         return min(1.0, self.n_outliers / k)
 
     def looseness(self, k: float) -> float:
-        """Return the factor ``k / (m + 1)``: all losses but m are at most this factor times AT_k, for k > m."""
+        """Return the factor ``k / (m + 1)``: all losses but m are at most this factor times AT_k, for k > m.
+
+        Parameters
+        ----------
+        k : float
+            A count of samples.
+
+        Returns
+        -------
+        factor : float
+            Infinite for k <= m.
+        """
         if k <= self.n_outliers:
             return math.inf
         return k / (self.n_outliers + 1)
@@ -84,6 +114,7 @@ def k_for_outliers(
 
     Examples
     --------
+    >>> from atklearn.theory import k_for_outliers
     >>> print(k_for_outliers(0.05, 1000, max_looseness=4))
     k in [101, 204] for 50 outliers among 1000 samples: outliers weigh at most 0.50 at the lower end, 0.25 at the upper
     >>> k_for_outliers(0.0, 1000).lower
@@ -138,6 +169,7 @@ def drop_for_outliers(outlier_share: float, n_samples: int, *, confidence: float
 
     Examples
     --------
+    >>> from atklearn.theory import drop_for_outliers
     >>> drop_for_outliers(0.05, 1000), drop_for_outliers(0.05, 1000, confidence=0.5)
     (62, 50)
 

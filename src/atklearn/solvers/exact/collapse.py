@@ -31,7 +31,25 @@ _NEARLY_FREE = 1e7  # C, in units of the features
 
 
 class CollapseWarning(UserWarning):
-    """k is so small that the optimum is w = 0; the message says how large it has to be."""
+    """Warned of when k is so small that the optimum is w = 0; the message says how large it has to be.
+
+    The k largest losses then balance each other, and the model does not tell the classes apart (Theorem 1).
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from atklearn import ATkClassifier, CollapseWarning
+    >>> X, y = [[0.0], [0.0], [0.0], [1.0], [1.0], [1.0]], [0, 0, 1, 1, 1, 0]  # a third is on the wrong side
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always", CollapseWarning)
+    ...     model = ATkClassifier(k=3).fit(X, y)
+    >>> model.coef_, caught[0].category.__name__
+    (array([[0.]]), 'CollapseWarning')
+    >>> print(str(caught[0].message).split(", ")[-1])
+    take k above 0.67 (4 of 6 samples).
+    >>> ATkClassifier(k=5).fit(X, y).predict([[0.0], [1.0]])
+    array([0, 1])
+    """
 
 
 def warn_of_collapse(k: Any, amount: float, limits: Sequence[float], total: float, n_problems: int, model: str) -> None:

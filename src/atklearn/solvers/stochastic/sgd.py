@@ -100,6 +100,11 @@ class SGD:
         The mean of the iterates that is returned: with weights growing like t**2, with equal weights, or none of it,
         that is the last iterate.
     random_state : int, RandomState instance or None, default=0
+        Of the order of the visits.
+
+    See Also
+    --------
+    SGDATkClassifier, SGDATkRegressor : The same steps on a stream, without a certificate.
 
     Examples
     --------
