@@ -69,12 +69,24 @@ class ATkObjective:
     Examples
     --------
     >>> import numpy as np
+    >>> from atklearn.boosting import ATkObjective
     >>> objective = ATkObjective(k=2)
     >>> objective
     ATkObjective(loss='squared_error', k=2, smoothing=(3.0, 0.5), rounds=100)
     >>> gradient, hessian = ATkObjective(k=2, smoothing=1e-6)(np.array([0.0, 1.0, 5.0, 9.0]), np.full(4, 4.0))
     >>> gradient.round(), hessian
     (array([  8.,   0.,  -0., -10.]), array([2., 1., 1., 2.]))
+
+    With LightGBM, from the best constant on:
+
+    >>> from lightgbm import LGBMRegressor
+    >>> from sklearn.datasets import load_diabetes
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> objective = ATkObjective(k=0.2, rounds=30)
+    >>> start = np.full(len(y), objective.start(y))
+    >>> model = LGBMRegressor(objective=objective, n_estimators=30, verbosity=-1).fit(X, y, init_score=start)
+    >>> bool(abs(y - model.predict(X) - start).max() < abs(y - start).max())
+    True
     """
 
     loss: str | IndividualLoss = "squared_error"
@@ -98,7 +110,7 @@ class ATkObjective:
     def __call__(
         self, y_true: npt.ArrayLike, y_pred: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None
     ) -> tuple[Array, Array]:
-        """Return gradient and hessian of the round, each of the shape of the predictions.
+        """Return gradient and hessian of the round.
 
         Parameters
         ----------
@@ -107,6 +119,10 @@ class ATkObjective:
         y_pred : array-like of shape (n,) or (n, n_classes)
             Raw predictions.
         sample_weight : array-like of shape (n,), default=None
+
+        Returns
+        -------
+        gradient, hessian : ndarray of the shape of the predictions
         """
         predictions, y = _doubles(y_pred), _doubles(y_true)
         if y.ndim != 1 or predictions.shape[:1] != y.shape or predictions.ndim > 2 or y.size == 0:
@@ -130,7 +146,17 @@ class ATkObjective:
         return gradient, hessian
 
     def width_at(self, number: int) -> float:
-        """Return the width of the smoothing in a round, counted from 0, in standard deviations of the losses."""
+        """Return the width of the smoothing in a round, in standard deviations of the losses.
+
+        Parameters
+        ----------
+        number : int
+            Of the round, counted from 0.
+
+        Returns
+        -------
+        width : float
+        """
         first, last = self.smoothing if isinstance(self.smoothing, tuple | list) else (self.smoothing, self.smoothing)
         return float(first * (last / first) ** min(number / self.rounds, 1.0))
 
@@ -139,6 +165,16 @@ class ATkObjective:
 
         It is ``init_score`` for every row in LightGBM, to be added to what its model predicts, and ``base_score`` in
         XGBoost.
+
+        Parameters
+        ----------
+        y_true : array-like of shape (n,)
+            Targets; for classes 0 and 1, or -1 and +1.
+        sample_weight : array-like of shape (n,), default=None
+
+        Returns
+        -------
+        constant : float
 
         Examples
         --------
@@ -182,6 +218,10 @@ class ATkObjective:
             "tail_error" or "max_error": see :data:`atklearn.measures.MEASURES`.
         library : {"lightgbm", "xgboost"}, default="lightgbm"
             Which library calls it: they expect different answers.
+
+        Returns
+        -------
+        metric : ATkMetric
         """
         return ATkMetric(measure, self.loss, self.k, library)
 

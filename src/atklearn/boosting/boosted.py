@@ -94,6 +94,7 @@ class ATkBoostingRegressor(RegressorMixin, BoostedATk):
         The same as part of the total weight: a value for the parameter ``k``.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only if X had names.
 
     Examples
     --------
@@ -149,7 +150,16 @@ class ATkBoostingRegressor(RegressorMixin, BoostedATk):
         return regression_targets(y, sample_weight)
 
     def predict(self, X: Any) -> Array:
-        """Return the predictions, shape (n_samples,)."""
+        """Return the predictions: the constant and what all trees say.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, DataFrame} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        predictions : ndarray of shape (n_samples,)
+        """
         return np.asarray(self._raw(X)[0])
 
 
@@ -225,6 +235,7 @@ class ATkBoostingClassifier(ClassifierMixin, BoostedATk):
         The same as part of the total weight: a value for the parameter ``k``.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only if X had names.
 
     Notes
     -----
@@ -293,21 +304,61 @@ class ATkBoostingClassifier(ClassifierMixin, BoostedATk):
         return targets
 
     def decision_function(self, X: Any) -> Array:
-        """Return the raw scores, shape (n_samples,) for two classes, else (n_samples, n_classes)."""
+        """Return the raw scores; of two classes, those of the second.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, DataFrame} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
+            One column per class, if there are more than two.
+        """
         scores = self._raw(X)
         return scores[0] if len(scores) == 1 else scores.T
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
-        """Return the predicted class labels, shape (n_samples,)."""
+        """Return the predicted class labels.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, DataFrame} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+        """
         return chosen_labels(self._raw(X), self.classes_)
 
     @available_if(_offers_probabilities)
     def predict_proba(self, X: Any) -> Array:
-        """Return the logistic function of the scores, shape (n_samples, n_classes); mind the note on calibration."""
+        """Return the logistic function of the scores, scaled to sum to one over the classes.
+
+        These are no calibrated probabilities for k < n: see the notes of the class. Only with ``loss="log_loss"``.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, DataFrame} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_samples, n_classes)
+            In the order of ``classes_``.
+        """
         return class_probabilities(self._raw(X)).T
 
     @available_if(_offers_probabilities)
     def predict_log_proba(self, X: Any) -> Array:
-        """Return the logarithm of :meth:`predict_proba`."""
+        """Return the logarithm of :meth:`predict_proba`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, DataFrame} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        logarithms : ndarray of shape (n_samples, n_classes)
+        """
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(self.predict_proba(X)))

@@ -28,7 +28,9 @@ class ATkMetric:
     measure : str, default="atk"
         "atk" is the average of the k largest losses; else the name of a measure for the task of the loss.
     loss : str or IndividualLoss, default="squared_error"
+        The individual loss; it says whether targets are classes or numbers.
     k : int or float, default=0.2
+        Of "atk": an int counts rows, a float is the fraction of them.
     library : {"lightgbm", "xgboost"}, default="lightgbm"
         LightGBM expects a name, a value and whether higher is better; XGBoost a value that is to fall, so that a
         measure that should rise comes with a minus sign.
@@ -36,6 +38,7 @@ class ATkMetric:
     Examples
     --------
     >>> import numpy as np
+    >>> from atklearn.boosting import ATkMetric
     >>> ATkMetric("max_error")(np.array([0.0, 1.0]), np.array([0.5, 3.0]))
     ('max_error', 2.0, False)
     >>> ATkMetric("atk", k=1, library="xgboost")(np.array([0.0, 1.0]), np.array([0.5, 3.0]))
@@ -68,14 +71,36 @@ class ATkMetric:
     def __call__(
         self, y_true: npt.ArrayLike, y_pred: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None
     ) -> tuple[str, float, bool] | float:
-        """Return what the library expects, from truth and raw predictions as the objective gets them."""
+        """Return what the library expects, from truth and raw predictions as the objective gets them.
+
+        Parameters
+        ----------
+        y_true : array-like of shape (n,)
+        y_pred : array-like of shape (n,) or (n, n_classes)
+        sample_weight : array-like of shape (n,), default=None
+
+        Returns
+        -------
+        answer : float, or tuple of str, float and bool
+        """
         value = self.value(y_true, y_pred, sample_weight)
         if self.library == "xgboost":
             return -value if self.higher_is_better else value
         return self.measure, value, self.higher_is_better
 
     def value(self, y_true: npt.ArrayLike, y_pred: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None) -> float:
-        """Return the measure of raw predictions, shape (n,) or (n, n_classes)."""
+        """Return the measure of raw predictions.
+
+        Parameters
+        ----------
+        y_true : array-like of shape (n,)
+        y_pred : array-like of shape (n,) or (n, n_classes)
+        sample_weight : array-like of shape (n,), default=None
+
+        Returns
+        -------
+        value : float
+        """
         y, decisions = np.asarray(y_true, dtype=np.float64), np.asarray(y_pred, dtype=np.float64)
         weight = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         if task_of(self.loss) == "regression":

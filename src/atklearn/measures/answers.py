@@ -35,21 +35,22 @@ class Answers:
         Decision values, or the predictions of a regression as its one problem; None where only labels are known.
     loss : str, IndividualLoss or None
         The individual loss of the fits.
-    probabilities : ndarray of shape (..., n_classes, n_samples) or None
-        Of the classes; None where the fits offer none.
     sample_weight : ndarray of shape (n_samples,) or (..., n_samples), or None
         Those with leading axes are broadcast against those of the fits, to measure under many weightings at once.
     groups : ndarray of shape (n_samples,) or None
         The group of every sample.
+    probabilities : ndarray of shape (..., n_classes, n_samples) or None
+        Of the classes; None where the fits offer none.
     tail : float
         The part of the samples that is the tail of the errors.
 
     Examples
     --------
     >>> import numpy as np
+    >>> from atklearn.measures import MEASURES, Answers
     >>> decisions = np.array([[[-1.0, 2.0, 3.0]], [[-1.0, -2.0, 3.0]]])  # of two fits
     >>> answers = Answers.from_decisions(decisions, np.array([0, 0, 1]), np.array([0, 1]))
-    >>> answers.mean(answers.wrong).round(2)
+    >>> MEASURES["error"].evaluate(answers).round(2)
     array([0.33, 0.  ])
     """
 
@@ -77,6 +78,10 @@ class Answers:
             None for a regression.
         **known
             The other attributes; probabilities need not be named where the loss is log loss.
+
+        Returns
+        -------
+        answers : Answers
         """
         if classes is None:
             return cls(y, decisions[..., 0, :], None, decisions, **known)
@@ -144,7 +149,19 @@ class Answers:
         return total
 
     def mean(self, values: npt.NDArray[Any], rows: npt.NDArray[np.bool_] | None = None) -> Array:
-        """Return the weighted mean over the samples, or over some, of values of shape (..., n_samples); NaN of none."""
+        """Return the weighted mean over the samples, or over some of them.
+
+        Parameters
+        ----------
+        values : ndarray of shape (..., n_samples)
+        rows : bool ndarray of shape (n_samples,), default=None
+            Which samples; all by default.
+
+        Returns
+        -------
+        means : ndarray of shape (...)
+            NaN where there is no weight.
+        """
         weight = self.sample_weight
         if rows is not None:
             values, weight = values[..., rows], None if weight is None else weight[..., rows]
@@ -155,7 +172,16 @@ class Answers:
             return np.asarray(total / weight.sum(axis=-1))
 
     def falling(self, values: Array) -> tuple[Array, Array]:
-        """Return values of shape (..., n_samples) from the largest to the smallest, and the weights in that order."""
+        """Return values from the largest to the smallest, and the weights in that order.
+
+        Parameters
+        ----------
+        values : ndarray of shape (..., n_samples)
+
+        Returns
+        -------
+        values, weights : ndarray of shape (..., n_samples)
+        """
         order = np.argsort(-values, axis=-1, kind="stable")
         weight = np.ones(values.shape) if self.sample_weight is None else self.sample_weight
         shape = np.broadcast_shapes(values.shape, weight.shape)
@@ -166,13 +192,29 @@ class Answers:
         )
 
     def by_group(self) -> dict[str, Answers]:
-        """Return the answers about each group that has weight."""
+        """Return the answers about each group that has weight.
+
+        Returns
+        -------
+        answers : dict of Answers
+            By the groups' names; empty if no groups are known.
+        """
         if self.groups is None:
             return {}
         return {str(group): self.about(self.groups == group) for group in self._with_weight(self.groups)}
 
     def about(self, rows: npt.NDArray[np.bool_]) -> Answers:
-        """Return the answers about some of the samples."""
+        """Return the answers about some of the samples.
+
+        Parameters
+        ----------
+        rows : bool ndarray of shape (n_samples,)
+
+        Returns
+        -------
+        answers : Answers
+            Without groups.
+        """
         return replace(
             self,
             y=self.y[rows],

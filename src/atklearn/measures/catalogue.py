@@ -34,7 +34,7 @@ _HIGH_QUANTILE = 0.95
 
 @dataclass(frozen=True)
 class Measure:
-    """How good answers are, as one number.
+    """How good answers are, as one number: a value of :data:`atklearn.measures.MEASURES`.
 
     Attributes
     ----------
@@ -66,9 +66,14 @@ class Measure:
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from atklearn.measures import MEASURES, Answers
     >>> measure = MEASURES["g_mean"]
     >>> measure.heading, measure.sign, measure.factor
     ('G-mean %', 1.0, 100.0)
+    >>> answers = Answers(y=np.array([0, 0, 1, 1]), predictions=np.array([0, 0, 1, 0]), classes=np.array([0, 1]))
+    >>> measure.applies(answers), round(float(measure.evaluate(answers)), 3)
+    (True, 0.707)
     """
 
     name: str
@@ -106,13 +111,32 @@ class Measure:
         return self.title + self.unit
 
     def applies(self, answers: Answers) -> bool:
-        """Return whether answers are of a task that it is for, and hold what it looks at."""
+        """Return whether answers are of a task that it is for, and hold what it looks at.
+
+        Parameters
+        ----------
+        answers : Answers
+
+        Returns
+        -------
+        applies : bool
+        """
         held = {"order": answers.decisions is not None, "probabilities": answers.probabilities is not None}
         known = held.get(self.sees, True) and (answers.groups is not None or not self.by_group)
         return answers.task in self.tasks and known
 
     def scale(self, value: float) -> float:
-        """Return what a difference is to be seen against, where the value is this."""
+        """Return what a difference is to be seen against, where the value is this.
+
+        Parameters
+        ----------
+        value : float
+
+        Returns
+        -------
+        scale : float
+            The size of the value for a relative measure, else 1.
+        """
         return abs(value) if self.relative else 1.0
 
 

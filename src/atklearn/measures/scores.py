@@ -46,6 +46,7 @@ class MeasureScorer:
 
     Examples
     --------
+    >>> from atklearn.measures import MeasureScorer
     >>> from sklearn.datasets import load_diabetes
     >>> from sklearn.linear_model import Ridge
     >>> X, y = load_diabetes(return_X_y=True)
@@ -65,7 +66,19 @@ class MeasureScorer:
             )
 
     def __call__(self, estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the measure on these samples, negative where lower is better."""
+        """Return the measure on these samples, negative where lower is better.
+
+        Parameters
+        ----------
+        estimator : fitted estimator
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        score : float
+        """
         weight = _check_weight(sample_weight, len(y))
         if not is_classifier(estimator):
             answers = Answers(np.asarray(y), np.asarray(estimator.predict(X)), sample_weight=weight)
@@ -74,7 +87,18 @@ class MeasureScorer:
         return self.of(answers, estimator)
 
     def of(self, answers: Answers, estimator: Any) -> float:
-        """Return the measure of the answers of an estimator, negative where lower is better."""
+        """Return the measure of the answers of an estimator, negative where lower is better.
+
+        Parameters
+        ----------
+        answers : Answers
+        estimator : estimator
+            Named in the message if the measure is not for it.
+
+        Returns
+        -------
+        score : float
+        """
         measure = MEASURES[self.name]
         if not measure.applies(answers):
             raise ValueError(
@@ -111,8 +135,14 @@ def balanced_error(
     y_pred : array-like of shape (n_samples,)
     sample_weight : array-like of shape (n_samples,), default=None
 
+    Returns
+    -------
+    error : float
+        Between 0 and 1.
+
     Examples
     --------
+    >>> from atklearn.measures import balanced_error
     >>> balanced_error([0, 0, 0, 1], [0, 0, 0, 0])
     0.5
     """
@@ -130,8 +160,14 @@ def worst_class_error(
     y_pred : array-like of shape (n_samples,)
     sample_weight : array-like of shape (n_samples,), default=None
 
+    Returns
+    -------
+    error : float
+        Between 0 and 1.
+
     Examples
     --------
+    >>> from atklearn.measures import worst_class_error
     >>> worst_class_error([0, 0, 0, 0, 1, 1], [0, 0, 0, 1, 0, 1])
     0.5
     """
@@ -147,8 +183,14 @@ def g_mean(y_true: npt.ArrayLike, y_pred: npt.ArrayLike, *, sample_weight: npt.A
     y_pred : array-like of shape (n_samples,)
     sample_weight : array-like of shape (n_samples,), default=None
 
+    Returns
+    -------
+    g_mean : float
+        Between 0 and 1; higher is better.
+
     Examples
     --------
+    >>> from atklearn.measures import g_mean
     >>> round(g_mean([0, 0, 0, 0, 1, 1], [0, 0, 0, 1, 0, 1]), 3)
     0.612
     """
@@ -172,8 +214,14 @@ def worst_group_error(
         The group of every sample.
     sample_weight : array-like of shape (n_samples,), default=None
 
+    Returns
+    -------
+    error : float
+        Between 0 and 1.
+
     Examples
     --------
+    >>> from atklearn.measures import worst_group_error
     >>> worst_group_error([0, 1, 0, 1], [0, 1, 1, 1], groups=["a", "a", "b", "b"])
     0.5
     """
@@ -197,12 +245,18 @@ def tail_loss(
     prediction : array-like of shape (n_samples,)
         Values of the decision function, or predicted targets.
     loss : str or IndividualLoss
+        The individual loss, by name or as an object.
     k : int or float, default=0.1
         An int counts samples, a float is the fraction of them.
     sample_weight : array-like of shape (n_samples,), default=None
 
+    Returns
+    -------
+    loss : float
+
     Examples
     --------
+    >>> from atklearn.measures import tail_loss
     >>> tail_loss([0.0, 0.0, 0.0, 0.0], [1.0, 3.0, 2.0, 0.0], loss="absolute_error", k=2)
     2.5
     """
@@ -271,8 +325,13 @@ def _check_weight(sample_weight: npt.ArrayLike | None, n_samples: int) -> Array 
 
 
 balanced_error_scorer = make_scorer(balanced_error, greater_is_better=False)
+"""Minus :func:`balanced_error`, for ``scoring=`` of scikit-learn."""
+
 worst_class_error_scorer = make_scorer(worst_class_error, greater_is_better=False)
+"""Minus :func:`worst_class_error`, for ``scoring=`` of scikit-learn."""
+
 g_mean_scorer = make_scorer(g_mean)
+"""The :func:`g_mean`, for ``scoring=`` of scikit-learn."""
 
 
 def worst_group_error_scorer(group_of: Callable[[Any], npt.ArrayLike]) -> Callable[..., float]:
@@ -291,6 +350,7 @@ def worst_group_error_scorer(group_of: Callable[[Any], npt.ArrayLike]) -> Callab
     Examples
     --------
     >>> import numpy as np
+    >>> from atklearn.measures import worst_group_error_scorer
     >>> from sklearn.dummy import DummyClassifier
     >>> X, y = np.array([[0.0], [0.0], [1.0], [1.0]]), np.array([0, 0, 0, 1])
     >>> scorer = worst_group_error_scorer(lambda X: X[:, 0])
