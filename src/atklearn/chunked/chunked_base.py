@@ -94,6 +94,11 @@ class OnChunks(ABC):
         """Return the fitted model as the estimator in memory, to predict there.
 
         It has all that was fitted but ``sample_weights_``, which have an entry for every row.
+
+        Returns
+        -------
+        local : estimator
+            Of the same name, from :mod:`atklearn`.
         """
         local = self._local(**self._local_parameters())
         for name, value in vars(self).items():
@@ -126,8 +131,11 @@ class ChunkedATk(OnChunks, LinearATk):
 
         Parameters
         ----------
-        X, y, sample_weight
-            As the class says.
+        X : array of shape (n_samples, n_features)
+            Anything that can be sliced by rows, such as an array in a memory-mapped file.
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weight 2 is the same as the sample twice; weight 0 is the same as without it.
 
         Returns
         -------

@@ -105,8 +105,10 @@ class ChunkedATkCV(OnChunks, LinearATkCV):
 
         Parameters
         ----------
-        X, y, sample_weight
-            As the class says.
+        X : array of shape (n_samples, n_features)
+            Anything that can be sliced by rows, such as an array in a memory-mapped file.
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), default=None
         groups : None
             Not for chunks: folds are drawn row by row.
 

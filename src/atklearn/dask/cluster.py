@@ -20,7 +20,25 @@ _NO_ANSWER = (OSError, TimeoutError, RuntimeError, CancelledError)
 
 
 class ClusterLostError(RuntimeError):
-    """A cluster is gone, or has lost what cannot be made again."""
+    """Raised when a cluster is gone, or has lost what cannot be made again.
+
+    Examples
+    --------
+    A fit that goes on elsewhere, from where it was when its cluster was lost:
+
+    >>> import tempfile
+    >>> import dask.array as da
+    >>> from atklearn.dask import ATkClassifier, ClusterLostError
+    >>> X = da.random.default_rng(0).standard_normal((1000, 5), chunks=(250, 5))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     model = ATkClassifier(k=0.5, checkpoint=f"{folder}/fit")
+    ...     try:
+    ...         model = model.fit(X, X[:, 0] > 0.0)
+    ...     except ClusterLostError:  # start another cluster, or do without
+    ...         model = model.set_params(client=None).fit(X, X[:, 0] > 0.0)
+    >>> bool(model.dual_gap_ <= 1e-6 * model.objective_)
+    True
+    """
 
 
 class Promise:

@@ -66,11 +66,17 @@ class OnDask(OnChunks):
             Blocks are arrays or SciPy's sparse matrices.
         y : dask.array.Array or dask.dataframe.Series of shape (n_samples,)
             Cut as X is, or with known sizes of chunks.
-        sample_weight : like y, default=None
+        *others, **more
+            ``sample_weight``, by place or by name: cut as y is.
 
         Returns
         -------
         self : estimator
+
+        Raises
+        ------
+        ClusterLostError
+            If the cluster is gone. With ``checkpoint``, the same fit goes on from what was reached.
         """
         try:
             return super().fit(X, y, *others, **more)  # type: ignore[misc, no-any-return]
@@ -93,7 +99,16 @@ class OnDask(OnChunks):
         return lazy_prediction(local, method, X) if is_dask(X) else getattr(local, method)(X)
 
     def predict(self, X: Any) -> Any:
-        """Return predictions, lazy for Dask collections."""
+        """Return the predictions; of a Dask collection, to be computed when they are wanted.
+
+        Parameters
+        ----------
+        X : dask.array.Array, dask.dataframe.DataFrame or array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        predictions : dask.array.Array or ndarray of shape (n_samples,)
+        """
         return self._say("predict", X)
 
 
@@ -105,17 +120,48 @@ class OnDaskClassifier(OnDask):
     """What classifiers say beside their predictions."""
 
     def decision_function(self, X: Any) -> Any:
-        """Return the scores ``x . w + b``, lazy for Dask collections."""
+        """Return the scores ``x . w + b``; of two classes, those of the second.
+
+        Parameters
+        ----------
+        X : dask.array.Array, dask.dataframe.DataFrame or array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        scores : dask.array.Array or ndarray of shape (n_samples,) or (n_samples, n_classes)
+            One column per class, if there are more than two.
+        """
         return self._say("decision_function", X)
 
     @available_if(_has_probabilities)
     def predict_proba(self, X: Any) -> Any:
-        """Return the logistic function of the scores, lazy for Dask collections."""
+        """Return the logistic function of the scores, scaled to sum to one over the classes.
+
+        These are no calibrated probabilities for k < n. Only with ``loss="log_loss"``.
+
+        Parameters
+        ----------
+        X : dask.array.Array, dask.dataframe.DataFrame or array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        probabilities : dask.array.Array or ndarray of shape (n_samples, n_classes)
+            In the order of ``classes_``.
+        """
         return self._say("predict_proba", X)
 
     @available_if(_has_probabilities)
     def predict_log_proba(self, X: Any) -> Any:
-        """Return the logarithm of :meth:`predict_proba`."""
+        """Return the logarithm of :meth:`predict_proba`.
+
+        Parameters
+        ----------
+        X : dask.array.Array, dask.dataframe.DataFrame or array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        logarithms : dask.array.Array or ndarray of shape (n_samples, n_classes)
+        """
         return self._say("predict_log_proba", X)
 
 
@@ -127,8 +173,16 @@ class ATkClassifier(OnDaskClassifier, ChunkedATk, linear.ATkClassifier):
 
     Parameters
     ----------
-    *loss, **local
-        All parameters of :class:`atklearn.ATkClassifier`.
+    loss, k
+        As in :class:`atklearn.ATkClassifier`.
+    drop : {0}, default=0
+        On chunks no rows are set aside.
+    C, scoring, fit_intercept, penalize_intercept, class_weight
+        As in :class:`atklearn.ATkClassifier`.
+    solver : {"exact"}, default="exact"
+        On chunks there are no stochastic steps.
+    tol, max_iter, n_starts, warm_start, verbose
+        As in :class:`atklearn.ATkClassifier`.
     client : distributed.Client, default=None
         The cluster. If None, that of this process, if it has one, else a scheduler in this process: that of Dask's
         configuration, or threads.
@@ -142,11 +196,14 @@ class ATkClassifier(OnDaskClassifier, ChunkedATk, linear.ATkClassifier):
     Attributes
     ----------
     client_ : distributed.Client
+        The client that a fit would use now.
     n_passes_ : int
         How often X was read.
     sample_weights_ : dask.array.Array
         As in :class:`atklearn.ATkClassifier`, computed when they are wanted.
     coef_, intercept_, classes_, threshold_, dual_gap_, objective_, n_iter_, k_, k_share_, C_
+        As in :class:`atklearn.ATkClassifier`.
+    set_aside_, drop_, n_features_in_, feature_names_in_
         As in :class:`atklearn.ATkClassifier`.
 
     Examples
@@ -165,8 +222,36 @@ class ATkClassifier(OnDaskClassifier, ChunkedATk, linear.ATkClassifier):
 class ATkRegressor(OnDask, ChunkedATk, linear.ATkRegressor):
     """Linear regressor with the average top-k loss on Dask arrays and dataframes.
 
-    The solver, the optimum and its certificate, which is that of all rows, are those of :class:`atklearn.ATkRegressor`;
-    the parameters are its own and those of :class:`atklearn.dask.ATkClassifier`.
+    The solver, the optimum and its certificate, which is that of all rows, are those of
+    :class:`atklearn.ATkRegressor`. Rows stay where they are; sums travel.
+
+    Parameters
+    ----------
+    loss, k
+        As in :class:`atklearn.ATkRegressor`.
+    drop : {0}, default=0
+        On chunks no rows are set aside.
+    C, scoring, fit_intercept, penalize_intercept
+        As in :class:`atklearn.ATkRegressor`.
+    solver : {"exact"}, default="exact"
+        On chunks there are no stochastic steps.
+    tol, max_iter, n_starts, warm_start, verbose
+        As in :class:`atklearn.ATkRegressor`.
+    client, persist, checkpoint
+        As in :class:`atklearn.dask.ATkClassifier`.
+
+    Attributes
+    ----------
+    client_ : distributed.Client
+        The client that a fit would use now.
+    n_passes_ : int
+        How often X was read.
+    sample_weights_ : dask.array.Array
+        As in :class:`atklearn.ATkRegressor`, computed when they are wanted.
+    coef_, intercept_, threshold_, dual_gap_, objective_, n_iter_, k_, k_share_, C_
+        As in :class:`atklearn.ATkRegressor`.
+    set_aside_, drop_, n_features_in_, feature_names_in_
+        As in :class:`atklearn.ATkRegressor`.
 
     Examples
     --------
@@ -184,10 +269,39 @@ class ATkRegressor(OnDask, ChunkedATk, linear.ATkRegressor):
 class ATkClassifierCV(OnDaskClassifier, ChunkedATkCV, search.ATkClassifierCV):
     """Linear classifier on Dask arrays and dataframes that chooses k and C by cross-validation.
 
-    As :class:`atklearn.ATkClassifierCV`, with the further parameters of :class:`atklearn.dask.ATkClassifier`. ``cv`` is
-    a number of folds, or None: 5, drawn row by row from the values themselves, 5 times below 1,500 samples, twice below
-    100,000. Every fit of the grid takes some ten passes over the data; models are judged on the rows of the fold, or on
-    a sample of 64 MB of them.
+    It is :class:`atklearn.ATkClassifierCV` on chunks. Every fit of the grid takes some ten passes over the data; models
+    are judged on the rows of the fold, or on a sample of 64 MB of them.
+
+    Parameters
+    ----------
+    loss, ks, Cs
+        As in :class:`atklearn.ATkClassifierCV`.
+    drop : {0}, default=0
+        On chunks no rows are set aside.
+    cv : int or None, default=None
+        The number of folds. None is 5, drawn row by row from the values themselves, 5 times below 1,500 samples, twice
+        below 100,000.
+    scoring, rule, refit, fit_intercept, penalize_intercept, class_weight, tol, max_iter
+        As in :class:`atklearn.ATkClassifierCV`.
+    n_jobs : {None, 1}, default=None
+        Every fit has all the workers.
+    random_state, verbose
+        As in :class:`atklearn.ATkClassifierCV`.
+    client, persist, checkpoint
+        As in :class:`atklearn.dask.ATkClassifier`.
+
+    Attributes
+    ----------
+    client_ : distributed.Client
+        The client that a fit would use now.
+    best_estimator_ : atklearn.dask.ATkClassifier
+        The final fit; present if ``refit``.
+    k_, k_share_, C_, cv_results_, best_index_, best_params_, best_score_, ks_, Cs_, drop_share_, n_samples_
+        As in :class:`atklearn.ATkClassifierCV`.
+    calibration_bound_, classes_
+        As in :class:`atklearn.ATkClassifierCV`.
+    coef_, intercept_, threshold_, dual_gap_, objective_, n_iter_, n_features_in_, feature_names_in_
+        As in :class:`atklearn.ATkClassifierCV`.
 
     Examples
     --------
@@ -206,7 +320,39 @@ class ATkClassifierCV(OnDaskClassifier, ChunkedATkCV, search.ATkClassifierCV):
 class ATkRegressorCV(OnDask, ChunkedATkCV, search.ATkRegressorCV):
     """Linear regressor on Dask arrays and dataframes that chooses k and C by cross-validation.
 
-    As :class:`atklearn.ATkRegressorCV`; see :class:`atklearn.dask.ATkClassifierCV` for what differs.
+    It is :class:`atklearn.ATkRegressorCV` on chunks. Every fit of the grid takes some ten passes over the data; models
+    are judged on the rows of the fold, or on a sample of 64 MB of them.
+
+    Parameters
+    ----------
+    loss, ks, Cs
+        As in :class:`atklearn.ATkRegressorCV`.
+    drop : {0}, default=0
+        On chunks no rows are set aside.
+    cv : int or None, default=None
+        The number of folds. None is 5, drawn row by row from the values themselves, 5 times below 1,500 samples, twice
+        below 100,000.
+    scoring, rule, refit, fit_intercept, penalize_intercept, tol, max_iter
+        As in :class:`atklearn.ATkRegressorCV`.
+    n_jobs : {None, 1}, default=None
+        Every fit has all the workers.
+    random_state, verbose
+        As in :class:`atklearn.ATkRegressorCV`.
+    client, persist, checkpoint
+        As in :class:`atklearn.dask.ATkClassifier`.
+
+    Attributes
+    ----------
+    client_ : distributed.Client
+        The client that a fit would use now.
+    best_estimator_ : atklearn.dask.ATkRegressor
+        The final fit; present if ``refit``.
+    k_, k_share_, C_, cv_results_, best_index_, best_params_, best_score_, ks_, Cs_, drop_share_, n_samples_
+        As in :class:`atklearn.ATkRegressorCV`.
+    calibration_bound_
+        As in :class:`atklearn.ATkRegressorCV`.
+    coef_, intercept_, threshold_, dual_gap_, objective_, n_iter_, n_features_in_, feature_names_in_
+        As in :class:`atklearn.ATkRegressorCV`.
 
     Examples
     --------

@@ -93,8 +93,16 @@ class ATkClassifier(OnDisk, ChunkedATk, linear.ATkClassifier):
 
     Parameters
     ----------
-    *loss, **local
-        All parameters of :class:`atklearn.ATkClassifier`.
+    loss, k
+        As in :class:`atklearn.ATkClassifier`.
+    drop : {0}, default=0
+        On chunks no rows are set aside.
+    C, scoring, fit_intercept, penalize_intercept, class_weight
+        As in :class:`atklearn.ATkClassifier`.
+    solver : {"exact"}, default="exact"
+        On chunks there are no stochastic steps.
+    tol, max_iter, n_starts, warm_start, verbose
+        As in :class:`atklearn.ATkClassifier`.
     executor : concurrent.futures.Executor, default=None
         Works on chunks; if None, threads, as many as there are cores. Processes open memory-mapped files by
         themselves.
@@ -108,12 +116,17 @@ class ATkClassifier(OnDisk, ChunkedATk, linear.ATkClassifier):
     ----------
     n_passes_ : int
         How often X was read.
-    coef_, intercept_, classes_, threshold_, sample_weights_, dual_gap_, objective_, n_iter_, k_, k_share_, C_
+    sample_weights_ : ndarray
+        As in :class:`atklearn.ATkClassifier`, made chunk by chunk.
+    coef_, intercept_, classes_, threshold_, dual_gap_, objective_, n_iter_, k_, k_share_, C_
+        As in :class:`atklearn.ATkClassifier`.
+    set_aside_, drop_, n_features_in_, feature_names_in_
         As in :class:`atklearn.ATkClassifier`.
 
     Examples
     --------
     >>> import tempfile
+    >>> import numpy as np
     >>> from atklearn.ondisk import ATkClassifier
     >>> rng = np.random.default_rng(0)
     >>> with tempfile.TemporaryFile() as file:
@@ -130,11 +143,38 @@ class ATkClassifier(OnDisk, ChunkedATk, linear.ATkClassifier):
 class ATkRegressor(OnDisk, ChunkedATk, linear.ATkRegressor):
     """Linear regressor with the average top-k loss on data larger than memory.
 
-    The solver, the optimum and its certificate are those of :class:`atklearn.ATkRegressor`; the parameters are its own
-    and those of :class:`atklearn.ondisk.ATkClassifier`.
+    The solver, the optimum and its certificate are those of :class:`atklearn.ATkRegressor`. X is read chunk by chunk,
+    twice for a Newton step; some four numbers per row stay in memory, and nothing else but a sample of the rows.
+
+    Parameters
+    ----------
+    loss, k
+        As in :class:`atklearn.ATkRegressor`.
+    drop : {0}, default=0
+        On chunks no rows are set aside.
+    C, scoring, fit_intercept, penalize_intercept
+        As in :class:`atklearn.ATkRegressor`.
+    solver : {"exact"}, default="exact"
+        On chunks there are no stochastic steps.
+    tol, max_iter, n_starts, warm_start, verbose
+        As in :class:`atklearn.ATkRegressor`.
+    executor, chunk_rows, checkpoint
+        As in :class:`atklearn.ondisk.ATkClassifier`.
+
+    Attributes
+    ----------
+    n_passes_ : int
+        How often X was read.
+    sample_weights_ : ndarray
+        As in :class:`atklearn.ATkRegressor`, made chunk by chunk.
+    coef_, intercept_, threshold_, dual_gap_, objective_, n_iter_, k_, k_share_, C_
+        As in :class:`atklearn.ATkRegressor`.
+    set_aside_, drop_, n_features_in_, feature_names_in_
+        As in :class:`atklearn.ATkRegressor`.
 
     Examples
     --------
+    >>> import numpy as np
     >>> from atklearn.ondisk import ATkRegressor
     >>> rng = np.random.default_rng(0)
     >>> X = rng.standard_normal((1000, 5))
@@ -149,13 +189,41 @@ class ATkRegressor(OnDisk, ChunkedATk, linear.ATkRegressor):
 class ATkClassifierCV(OnDisk, ChunkedATkCV, search.ATkClassifierCV):
     """Linear classifier on data larger than memory that chooses k and C by cross-validation.
 
-    As :class:`atklearn.ATkClassifierCV`, with the further parameters of :class:`atklearn.ondisk.ATkClassifier`. ``cv``
-    is a number of folds, or None: 5, drawn row by row from the values themselves, 5 times below 1,500 samples, twice
-    below 100,000. Every fit of the grid takes some ten passes over the data; models are judged on the rows of the fold,
-    or on a sample of 64 MB of them.
+    It is :class:`atklearn.ATkClassifierCV` on chunks. Every fit of the grid takes some ten passes over the data; models
+    are judged on the rows of the fold, or on a sample of 64 MB of them.
+
+    Parameters
+    ----------
+    loss, ks, Cs
+        As in :class:`atklearn.ATkClassifierCV`.
+    drop : {0}, default=0
+        On chunks no rows are set aside.
+    cv : int or None, default=None
+        The number of folds. None is 5, drawn row by row from the values themselves, 5 times below 1,500 samples, twice
+        below 100,000.
+    scoring, rule, refit, fit_intercept, penalize_intercept, class_weight, tol, max_iter
+        As in :class:`atklearn.ATkClassifierCV`.
+    n_jobs : {None, 1}, default=None
+        Every fit has all the workers.
+    random_state, verbose
+        As in :class:`atklearn.ATkClassifierCV`.
+    executor, chunk_rows, checkpoint
+        As in :class:`atklearn.ondisk.ATkClassifier`.
+
+    Attributes
+    ----------
+    best_estimator_ : atklearn.ondisk.ATkClassifier
+        The final fit; present if ``refit``.
+    k_, k_share_, C_, cv_results_, best_index_, best_params_, best_score_, ks_, Cs_, drop_share_, n_samples_
+        As in :class:`atklearn.ATkClassifierCV`.
+    calibration_bound_, classes_
+        As in :class:`atklearn.ATkClassifierCV`.
+    coef_, intercept_, threshold_, dual_gap_, objective_, n_iter_, n_features_in_, feature_names_in_
+        As in :class:`atklearn.ATkClassifierCV`.
 
     Examples
     --------
+    >>> import numpy as np
     >>> from atklearn.ondisk import ATkClassifierCV
     >>> rng = np.random.default_rng(0)
     >>> X = rng.standard_normal((1000, 5))
@@ -172,10 +240,41 @@ class ATkClassifierCV(OnDisk, ChunkedATkCV, search.ATkClassifierCV):
 class ATkRegressorCV(OnDisk, ChunkedATkCV, search.ATkRegressorCV):
     """Linear regressor on data larger than memory that chooses k and C by cross-validation.
 
-    As :class:`atklearn.ATkRegressorCV`; see :class:`atklearn.ondisk.ATkClassifierCV` for what differs.
+    It is :class:`atklearn.ATkRegressorCV` on chunks. Every fit of the grid takes some ten passes over the data; models
+    are judged on the rows of the fold, or on a sample of 64 MB of them.
+
+    Parameters
+    ----------
+    loss, ks, Cs
+        As in :class:`atklearn.ATkRegressorCV`.
+    drop : {0}, default=0
+        On chunks no rows are set aside.
+    cv : int or None, default=None
+        The number of folds. None is 5, drawn row by row from the values themselves, 5 times below 1,500 samples, twice
+        below 100,000.
+    scoring, rule, refit, fit_intercept, penalize_intercept, tol, max_iter
+        As in :class:`atklearn.ATkRegressorCV`.
+    n_jobs : {None, 1}, default=None
+        Every fit has all the workers.
+    random_state, verbose
+        As in :class:`atklearn.ATkRegressorCV`.
+    executor, chunk_rows, checkpoint
+        As in :class:`atklearn.ondisk.ATkClassifier`.
+
+    Attributes
+    ----------
+    best_estimator_ : atklearn.ondisk.ATkRegressor
+        The final fit; present if ``refit``.
+    k_, k_share_, C_, cv_results_, best_index_, best_params_, best_score_, ks_, Cs_, drop_share_, n_samples_
+        As in :class:`atklearn.ATkRegressorCV`.
+    calibration_bound_
+        As in :class:`atklearn.ATkRegressorCV`.
+    coef_, intercept_, threshold_, dual_gap_, objective_, n_iter_, n_features_in_, feature_names_in_
+        As in :class:`atklearn.ATkRegressorCV`.
 
     Examples
     --------
+    >>> import numpy as np
     >>> from atklearn.ondisk import ATkRegressorCV
     >>> rng = np.random.default_rng(0)
     >>> X = rng.standard_normal((1000, 5))

@@ -40,9 +40,15 @@ def average_top_k(
     dim : int or tuple of int, optional
         What to aggregate over; all by default.
 
+    Returns
+    -------
+    value : Tensor
+        Of no dimension; with ``dim``, one per remaining place.
+
     Examples
     --------
     >>> import torch
+    >>> from atklearn.torch import average_top_k
     >>> losses = torch.tensor([3.0, 0.0, 2.0, 2.0], requires_grad=True)
     >>> value = average_top_k(losses, 2)
     >>> value.backward()
@@ -60,9 +66,22 @@ def average_top_k(
 def average(losses: Tensor, weight: Tensor | None = None, mask: Tensor | None = None, dim: Dims = None) -> Tensor:
     """Return the mean of all losses that count.
 
+    Parameters
+    ----------
+    losses : Tensor
+    weight, mask : Tensor, optional
+    dim : int or tuple of int, optional
+        As in :func:`average_top_k`.
+
+    Returns
+    -------
+    value : Tensor
+        Of no dimension; with ``dim``, one per remaining place.
+
     Examples
     --------
     >>> import torch
+    >>> from atklearn.torch import average
     >>> average(torch.tensor([3.0, 0.0, 2.0, 2.0]), mask=torch.tensor([True, True, False, False])).item()
     1.5
     """
@@ -72,9 +91,22 @@ def average(losses: Tensor, weight: Tensor | None = None, mask: Tensor | None = 
 def maximum(losses: Tensor, weight: Tensor | None = None, mask: Tensor | None = None, dim: Dims = None) -> Tensor:
     """Return the largest loss (with weights: the mean of the largest one unit of weight).
 
+    Parameters
+    ----------
+    losses : Tensor
+    weight, mask : Tensor, optional
+    dim : int or tuple of int, optional
+        As in :func:`average_top_k`.
+
+    Returns
+    -------
+    value : Tensor
+        Of no dimension; with ``dim``, one per remaining place.
+
     Examples
     --------
     >>> import torch
+    >>> from atklearn.torch import maximum
     >>> maximum(torch.tensor([[3.0, 0.0], [2.0, 5.0]]), dim=1)
     tensor([3., 5.])
     """
@@ -84,9 +116,23 @@ def maximum(losses: Tensor, weight: Tensor | None = None, mask: Tensor | None = 
 def top_k(losses: Tensor, k: int, weight: Tensor | None = None, mask: Tensor | None = None, dim: Dims = None) -> Tensor:
     """Return the k-th largest loss.
 
+    Parameters
+    ----------
+    losses : Tensor
+    k : int
+    weight, mask : Tensor, optional
+    dim : int or tuple of int, optional
+        As in :func:`average_top_k`.
+
+    Returns
+    -------
+    value : Tensor
+        Of no dimension; with ``dim``, one per remaining place.
+
     Examples
     --------
     >>> import torch
+    >>> from atklearn.torch import top_k
     >>> top_k(torch.tensor([3.0, 0.0, 2.0]), 2).item()
     2.0
     """
@@ -98,9 +144,23 @@ def average_bottom_k(
 ) -> Tensor:
     """Return the mean of the k smallest losses: what is left when the largest are taken for wrong.
 
+    Parameters
+    ----------
+    losses : Tensor
+    k : int or float
+    weight, mask : Tensor, optional
+    dim : int or tuple of int, optional
+        As in :func:`average_top_k`.
+
+    Returns
+    -------
+    value : Tensor
+        Of no dimension; with ``dim``, one per remaining place.
+
     Examples
     --------
     >>> import torch
+    >>> from atklearn.torch import average_bottom_k
     >>> average_bottom_k(torch.tensor([3.0, 0.0, 2.0, 900.0]), 2).item()
     1.0
     """
@@ -117,9 +177,24 @@ def ranked_range(
 ) -> Tensor:
     """Return the mean of the losses ranked ``start + 1`` to ``stop`` from the top (AoRR).
 
+    Parameters
+    ----------
+    losses : Tensor
+    start, stop : int or float
+        Counts, or shares of the elements; 0 is the top.
+    weight, mask : Tensor, optional
+    dim : int or tuple of int, optional
+        As in :func:`average_top_k`.
+
+    Returns
+    -------
+    value : Tensor
+        Of no dimension; with ``dim``, one per remaining place.
+
     Examples
     --------
     >>> import torch
+    >>> from atklearn.torch import ranked_range
     >>> ranked_range(torch.tensor([3.0, 0.0, 2.0, 900.0]), 1, 3).item()
     2.5
     """
@@ -131,9 +206,23 @@ def threshold(
 ) -> Tensor:
     """Return the smallest of the k largest losses, the paper's lambda, without gradient.
 
+    Parameters
+    ----------
+    losses : Tensor
+    k : int, float or Tensor of no dimension
+    weight, mask : Tensor, optional
+    dim : int or tuple of int, optional
+        As in :func:`average_top_k`.
+
+    Returns
+    -------
+    threshold : Tensor
+        Of no dimension; with ``dim``, one per remaining place.
+
     Examples
     --------
     >>> import torch
+    >>> from atklearn.torch import threshold
     >>> threshold(torch.tensor([3.0, 0.0, 2.0, 2.0]), 0.5).item()
     2.0
     """

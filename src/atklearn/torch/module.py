@@ -34,6 +34,7 @@ class AverageTopKLoss(nn.Module):
         A float is the share of the losses that count. An int counts them, in ``scope="batch"`` or of groups; it is
         at most all there are.
     scope : {"batch", "dataset"}, default="batch"
+        Whose largest losses count.
     dim : int or tuple of int, default=None
         In ``scope="batch"``: take the k largest along these dimensions only (per image, say), and the mean of that
         over those places that have anything to count.
@@ -53,12 +54,18 @@ class AverageTopKLoss(nn.Module):
         exchanged, never losses; every process returns the loss of all, with gradients to be *averaged* over the
         processes, as data-parallel training does, also where batches are unequal or empty. In evaluation mode
         nothing is exchanged.
-    process_group : default=None
+    process_group : ProcessGroup, default=None
         The processes to exchange with; all by default.
+
+    See Also
+    --------
+    wrap : The same for a criterion of PyTorch, in one line.
+    average_top_k : The function, without what a module remembers.
 
     Examples
     --------
     >>> import torch
+    >>> from atklearn.torch import AverageTopKLoss
     >>> losses = torch.tensor([3.0, 0.0, 2.0, 2.0])
     >>> AverageTopKLoss(0.5)(losses).item()
     2.5
@@ -127,16 +134,21 @@ class AverageTopKLoss(nn.Module):
         ----------
         losses : Tensor
             One per element: ``reduction="none"`` of any criterion.
-        mask : bool Tensor, optional
+        mask : Tensor of bool, optional
             False where an element is to be ignored: it counts neither towards k nor towards the mean.
         weight : Tensor, optional
             How much each element counts: weight 2 is the same as twice.
-        group : integer Tensor, optional
+        group : Tensor of int, optional
             The group of each element, from 0 to ``n_groups - 1``.
-        count : number or Tensor, optional
+        count : float or Tensor, optional
             The mass of all batches that the caller adds up before a step of the optimiser, such as the
             ``num_items_in_batch`` of Hugging Face's Trainer: return this batch's part of a mean over all of them. The
             caller then neither divides by the number of batches nor averages over processes.
+
+        Returns
+        -------
+        loss : Tensor
+            Of no dimension, to call ``backward`` on.
         """
         k = self._amount()
         team = Team.of(self.process_group) if self.sync and self.training else ALONE
@@ -168,7 +180,12 @@ class AverageTopKLoss(nn.Module):
         return self.share[0] if waits else float(self.share)
 
     def extra_repr(self) -> str:
-        """Show what was set."""
+        """Return what was set, for ``print(module)``.
+
+        Returns
+        -------
+        text : str
+        """
         return f"k={self.k:g}, scope={self.scope!r}" + (f", dim={self.dim}" if self.dim is not None else "")
 
     def _apply(self, fn: Any, recurse: bool = True) -> AverageTopKLoss:

@@ -36,9 +36,11 @@ class KSchedule:
         With "accuracy" the share falls by equal factors as the training accuracy given to :meth:`step` passes 70, 80,
         90, 95 and 99.5 %; with an end of 1/32 it halves each time.
     start : float, default=1.0
+        The share to begin with; 1.0 is the average.
 
     Examples
     --------
+    >>> from atklearn.torch import AverageTopKLoss, KSchedule
     >>> loss = AverageTopKLoss(0.2, scope="dataset")
     >>> schedule = KSchedule(loss, steps=4)
     >>> for _ in range(5):
@@ -73,7 +75,13 @@ class KSchedule:
         self._set()
 
     def step(self, accuracy: float | None = None) -> None:
-        """Go one step further; with ``shape="accuracy"``, by the accuracy on the training data."""
+        """Go one step further.
+
+        Parameters
+        ----------
+        accuracy : float, default=None
+            On the training data, between 0 and 1; with ``shape="accuracy"`` alone.
+        """
         if (accuracy is None) == (self.shape == "accuracy"):
             raise ValueError(f"accuracy is expected with shape='accuracy' alone; shape is {shown(self.shape)}.")
         self.n_steps += 1
@@ -85,17 +93,33 @@ class KSchedule:
         self._set()
 
     def get_last_k(self) -> float:
-        """Return the share now in use."""
+        """Return the share now in use.
+
+        Returns
+        -------
+        k : float
+        """
         if self.shape == "accuracy":
             return self.start * float((self.end / self.start) ** self.progress)
         return self.start + (self.end - self.start) * _SHAPES[self.shape](self.progress)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return how far it got."""
+        """Return how far it got, for a checkpoint.
+
+        Returns
+        -------
+        state_dict : dict
+        """
         return {"n_steps": self.n_steps, "progress": self.progress}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from there."""
+        """Go on from where another schedule had got to.
+
+        Parameters
+        ----------
+        state_dict : dict
+            From :meth:`state_dict`.
+        """
         self.n_steps, self.progress = state_dict["n_steps"], state_dict["progress"]
         self._set()
 

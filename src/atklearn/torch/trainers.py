@@ -37,10 +37,12 @@ class TrainerLoss(nn.Module):
     Attributes
     ----------
     average_top_k : AverageTopKLoss
+        What reduces the losses.
 
     Examples
     --------
     >>> import torch
+    >>> from atklearn.torch import TrainerLoss
     >>> loss = TrainerLoss(0.5)  # trainer = Trainer(model, ..., compute_loss_func=loss)
     >>> outputs = {"logits": torch.tensor([[[2.0, 0.0], [2.0, 0.0], [2.0, 0.0]]])}
     >>> labels = torch.tensor([[0, 1, -100]])
@@ -61,9 +63,14 @@ class TrainerLoss(nn.Module):
         Parameters
         ----------
         outputs : dict with "logits", or tuple that begins with them, of shape (..., n_classes)
-        labels : integer Tensor of shape (...)
-        num_items_in_batch : number or Tensor, optional
+        labels : Tensor of int of shape (...)
+        num_items_in_batch : float or Tensor, optional
             Labels that count in all micro-batches; those of this one by default.
+
+        Returns
+        -------
+        loss : Tensor
+            Of no dimension.
         """
         logits = outputs["logits"] if isinstance(outputs, dict) else outputs[0]
         if self.shift:

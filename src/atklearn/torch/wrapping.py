@@ -42,10 +42,16 @@ def wrap(
     Examples
     --------
     >>> import torch
-    >>> criterion = wrap(torch.nn.CrossEntropyLoss(), 0.25, ignore_index=255)
-    >>> logits, target = torch.randn(2, 5, 8, 8), torch.randint(5, (2, 8, 8))
-    >>> criterion(logits, target).shape
-    torch.Size([])
+    >>> from atklearn.torch import wrap
+    >>> generator = torch.Generator().manual_seed(0)
+    >>> logits = torch.randn(2, 5, 8, 8, generator=generator)  # of five classes, for every pixel of two images
+    >>> target = torch.randint(5, (2, 8, 8), generator=generator)
+    >>> hard = wrap(torch.nn.CrossEntropyLoss(), 0.25, ignore_index=255)
+    >>> bool(hard(logits, target) > torch.nn.CrossEntropyLoss()(logits, target))  # the hardest quarter of the pixels
+    True
+    >>> same = wrap(torch.nn.CrossEntropyLoss(), 1.0)
+    >>> torch.allclose(same(logits, target), torch.nn.CrossEntropyLoss()(logits, target))
+    True
     """
     return WrappedCriterion(criterion, AverageTopKLoss(k, **settings), ignore_index)
 
