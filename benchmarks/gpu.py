@@ -5,20 +5,18 @@ fits      ATkClassifier or ATkRegressor, checks of X and all, on generated data 
           once. Labels are those of a line with much noise (wrong for 15 %); for k = n/100, where these would leave
           nothing but w = 0, with little (wrong for 0.1 %), and there k = n is fitted once more to compare with.
 large     the same on 5e7 x 100, log loss alone.
-lbfgs     torch.optim.LBFGS on the average loss, until it is within 1e-6 of the optimum that the certificate knows; on
-          the losses that have a gradient everywhere. It gets k = n, the only k it can minimise.
-compiled  the compiled solver on the same data and machine, on all cores, from arrays on the host.
 real      the real data of a folder (ATKLEARN_DATA): coefficients beside the compiled solver's, in float64 and float32.
+
+Beside L-BFGS and the compiled solver: ./run bench suite gpu
 
 Without a GPU everything is a thousand times smaller, on the CPU.
 
-Usage: ./run bench gpu [fits|large|lbfgs|compiled|real ...] [--columns 100 32] [--data NAME ...]
+Usage: ./run bench gpu [fits|large|real ...] [--columns 100 32] [--data NAME ...]
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
 import time
 import warnings
@@ -27,34 +25,18 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
-from torch.nn import functional
+from claims.tensors import DEVICE, NOISE, ON_GPU, Data, wait
 
 from atklearn import ATkClassifier, ATkRegressor, CollapseWarning
 from atklearn.datasets import DATASETS, load_dataset
 from atklearn.losses.individual import INDIVIDUAL_LOSSES
 from atklearn.problems import namespaces, posing
 
-ON_GPU = torch.cuda.is_available()
-DEVICE = torch.device("cuda" if ON_GPU else "cpu")
 SIZES = {100: 10**7 if ON_GPU else 10**4, 32: 10**8 if ON_GPU else 10**5}  # rows for so many columns
 CLASSIFICATION = [name for name, loss in INDIVIDUAL_LOSSES.items() if loss.task == "classification"]
-SMOOTH = {
-    "log_loss": lambda f, y: functional.softplus(-y * f),
-    "squared_hinge": lambda f, y: functional.relu(1.0 - y * f) ** 2,
-    "squared_error": lambda f, y: (f - y) ** 2,
-    "huber": lambda f, y: functional.huber_loss(f, y, reduction="none"),
-}
-NOISE, LITTLE_NOISE = 0.5, 0.003
+LITTLE_NOISE = 0.003
 TOL = 1e-6
 REPEATS = 3
-PATIENCE = 60.0  # seconds for L-BFGS
-BLOCK = 10**7
-
-
-def wait() -> None:
-    if ON_GPU:
-        torch.cuda.synchronize()
 
 
 def seconds(run: Callable[[], Any], repeats: int = REPEATS) -> tuple[float, Any]:
@@ -70,32 +52,13 @@ def seconds(run: Callable[[], Any], repeats: int = REPEATS) -> tuple[float, Any]
     return best, out
 
 
-class Data:
-    """Features, and targets that follow a line with more or less noise."""
+def data_of(d: int, dtype: torch.dtype = torch.float64, times: int = 1) -> Data:
+    return Data(times * SIZES[d], d, dtype)
 
-    def __init__(self, d: int, dtype: torch.dtype = torch.float64, times: int = 1) -> None:
-        self.n, self.d = times * SIZES[d], d
-        generator = torch.Generator(DEVICE).manual_seed(0)
-        self.X = torch.empty((self.n, d), dtype=dtype, device=DEVICE)
-        for begin in range(0, self.n, BLOCK):
-            self.X[begin : begin + BLOCK].normal_(generator=generator)
-        weights = torch.randn(d, dtype=dtype, device=DEVICE, generator=generator) / d**0.5
-        self.line = (self.X @ weights).double()
-        self.noise = torch.randn(self.n, dtype=torch.float64, device=DEVICE, generator=generator)
 
-    def targets(self, loss: str, noise: float = NOISE) -> Tensor:
-        """Return labels or numbers, as a loss takes them."""
-        y = self.line + noise * self.noise
-        return (y > 0.0).to(torch.int8) * 2 - 1 if loss in CLASSIFICATION else y
-
-    def pass_seconds(self) -> float:
-        """Return the time to read X once."""
-        return seconds(lambda: self.X.sum(), 10)[0]
-
-    @property
-    def name(self) -> str:
-        """What it is, for a heading."""
-        return f"{self.n:.0e} x {self.d}, {str(self.X.dtype).removeprefix('torch.')}".replace("e+0", "e")
+def pass_seconds(data: Data) -> float:
+    """Return the time to read X once."""
+    return seconds(lambda: data.X.sum(), 10)[0]
 
 
 def model(loss: str, k: float, n: int) -> ATkClassifier | ATkRegressor:
@@ -110,17 +73,17 @@ def timed_fit(data: Data, loss: str, k: float, y: Any) -> tuple[float, Any]:
 
 def fits(asked: argparse.Namespace) -> None:
     for d in asked.columns:
-        _fits_on(Data(d))
+        _fits_on(data_of(d))
     if 32 in asked.columns:
-        _fits_on(Data(32, torch.float32))
+        _fits_on(data_of(32, torch.float32))
 
 
 def large(_asked: argparse.Namespace) -> None:
-    _fits_on(Data(100, times=5), ["log_loss"])
+    _fits_on(data_of(100, times=5), ["log_loss"])
 
 
 def _fits_on(data: Data, losses: Iterable[str] = INDIVIDUAL_LOSSES) -> None:
-    once = data.pass_seconds()
+    once = pass_seconds(data)
     size = data.X.numel() * data.X.element_size()
     print(f"\n{data.name}: one pass over X {1e3 * once:.2f} ms ({size / once / 1e12:.2f} TB/s)")
     print(f"{'loss':15} {'k':>6} {'labels':>7} {'seconds':>8} {'passes':>7} {'steps':>6} {'gap':>8}")
@@ -140,77 +103,6 @@ def _fits_on(data: Data, losses: Iterable[str] = INDIVIDUAL_LOSSES) -> None:
         peak = torch.cuda.max_memory_allocated() - size
         print(f"most memory beside X: {peak / 1e9:.1f} GB, {peak / data.n:.0f} bytes a row", flush=True)
         torch.cuda.reset_peak_memory_stats()
-
-
-def lbfgs(asked: argparse.Namespace) -> None:
-    for d in asked.columns:
-        _descend_on(Data(d))
-
-
-def _descend_on(data: Data) -> None:
-    print(f"\n{data.name}, k = n: seconds of L-BFGS until within {TOL:g} of the optimum, and of the exact solver")
-    for loss, pointwise in SMOOTH.items():
-        y = data.targets(loss)
-        ours, fitted = timed_fit(data, loss, 1.0, y)
-        goal = (1.0 + TOL) * (fitted.objective_ - fitted.dual_gap_)
-        theirs, excess = _descend(data, y.double(), pointwise, goal)
-        reached = "" if excess <= 0.0 else f" (still {excess:.0e} above)"
-        print(f"{loss:15} L-BFGS {theirs:8.3f}{reached}  exact {ours:7.3f}  ratio {ours / theirs:.2f}", flush=True)
-
-
-class Arrived(Exception):  # noqa: N818 - no error
-    """The goal is reached, or patience is at its end."""
-
-
-def _descend(data: Data, y: Tensor, pointwise: Callable[..., Tensor], goal: float) -> tuple[float, float]:
-    """Minimise the average loss down to a goal; return the seconds it took, and how far above it is, relative."""
-    for patience in (2.0, PATIENCE):  # the first does not count
-        w, b = (torch.zeros(size, dtype=torch.float64, device=DEVICE, requires_grad=True) for size in (data.d, 1))
-        steps = torch.optim.LBFGS(
-            [w, b], max_iter=1000, max_eval=10**6, history_size=20, line_search_fn="strong_wolfe", tolerance_grad=0.0,
-            tolerance_change=0.0,
-        )  # fmt: skip
-        best = float("inf")
-        wait()
-        start = time.perf_counter()
-
-        def closure(w=w, b=b, steps=steps, start=start, patience=patience):
-            nonlocal best
-            steps.zero_grad()
-            objective = pointwise(data.X @ w + b, y).mean() + (w @ w) / (2.0 * data.n)
-            objective.backward()
-            best = min(best, objective.item())
-            if best <= goal or time.perf_counter() - start > patience:
-                raise Arrived
-            return objective
-
-        with contextlib.suppress(Arrived):
-            steps.step(closure)
-        took = time.perf_counter() - start
-    return took, best / goal - 1.0
-
-
-def compiled(asked: argparse.Namespace) -> None:
-    for d in asked.columns:
-        _compare_on(Data(d))
-
-
-def _compare_on(data: Data) -> None:
-    y = data.targets("log_loss").cpu().numpy()
-    X = data.X.cpu().numpy()
-    print(f"\n{data.name}, log loss: seconds of the compiled solver ({os.cpu_count()} cores), and on {DEVICE}")
-    for name, k in (("n", 1.0), ("n/2", 0.5)):
-        model("log_loss", k, data.n).fit(X[:100_000], y[:100_000])  # what is compiled on first use
-        start = time.perf_counter()
-        host = model("log_loss", k, data.n).fit(X, y)
-        theirs = time.perf_counter() - start
-        ours, fitted = timed_fit(data, "log_loss", k, data.targets("log_loss"))
-        apart = float(np.abs(host.coef_ - fitted.to_numpy().coef_).max() / np.abs(host.coef_).max())
-        print(
-            f"k = {name:5} compiled {theirs:8.2f}  tensors {ours:7.3f}  ratio {theirs / ours:.0f}  "
-            f"coefficients apart {apart:.0e}",
-            flush=True,
-        )
 
 
 def real(asked: argparse.Namespace) -> None:
@@ -249,12 +141,12 @@ def real(asked: argparse.Namespace) -> None:
         print(f"{name:12} {len(X):6d} {X.shape[1]:8d} {found}   {gap:.0e}", flush=True)
 
 
-PARTS = {"fits": fits, "large": large, "lbfgs": lbfgs, "compiled": compiled, "real": real}
+PARTS = {"fits": fits, "large": large, "real": real}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], default=["fits", "large", "lbfgs", "compiled"])
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], default=["fits", "large"])
     parser.add_argument("--data", nargs="+", default=list(DATASETS), choices=list(DATASETS), help="for real")
     parser.add_argument("--columns", type=int, nargs="+", default=list(SIZES), choices=list(SIZES))
     asked = parser.parse_args()

@@ -1,9 +1,9 @@
-"""Fits in chunks: on data larger than memory, and on a Dask cluster beside the fit in memory and beside dask-ml.
+"""Fits in chunks: what they read, send and keep in memory, on files larger than memory and on a Dask cluster.
 
-Usage: ./run bench dask                              all of it
-       ./run bench dask disk [GIGABYTES]             passes, bytes and memory of a fit on files, 8 GB unless told
-       ./run bench dask cluster [ROWS] [COUNT ...]   over the fit in memory; bytes per step; speed-up
-       ./run bench dask dask_ml [ROWS]               beside dask-ml's LogisticRegression at k = n
+Usage: ./run bench on_disk                              all of it
+       ./run bench on_disk disk [GIGABYTES]             passes, bytes and memory of a fit on files, 8 GB unless told
+       ./run bench on_disk cluster [ROWS] [COUNT ...]   over the fit in memory; bytes per step; speed-up
+Beside dask-ml: ./run bench suite clusters
 
 Memory is that of the process without pages of files. Times are of one run each, the second of two where a first one
 compiles. The cluster is a LocalCluster of processes with one thread each.
@@ -11,27 +11,22 @@ compiles. The cluster is a LocalCluster of processes with one thread each.
 
 from __future__ import annotations
 
-import sys
-
-# this file is called like the library that it imports
-sys.path = [path for path in sys.path if not path.endswith("benchmarks")]
-
 import subprocess
+import sys
 import tempfile
 import threading
 import time
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from itertools import pairwise
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import dask
 import dask.array as da
 import numpy as np
-from distributed import Client, LocalCluster, wait
+from claims.clusters import D, generated, labelled, made_here, workers
+from distributed import Client, get_client
 from threadpoolctl import threadpool_limits
 
 import atklearn
@@ -39,13 +34,8 @@ import atklearn.dask as on_dask
 from atklearn import ondisk
 from atklearn.chunked.fleet import Fleet
 
-D_DISK, D = 100, 50
+D_DISK = 100
 CHUNK_ROWS = 80_000
-
-
-def labelled(rng: np.random.Generator, X: np.ndarray) -> np.ndarray:
-    w = np.random.default_rng(1).standard_normal(X.shape[1]) * 1.5 / np.sqrt(X.shape[1])
-    return rng.random(len(X)) < 1.0 / (1.0 + np.exp(-2.0 * (X @ w + 0.3)))
 
 
 def timed(run: Callable[[], Any]) -> tuple[float, Any]:
@@ -132,40 +122,10 @@ def bench_disk(gigabytes: float = 8.0) -> None:
 
 
 @contextmanager
-def workers(count: int) -> Iterator[Client]:
-    options = {"n_workers": count, "threads_per_worker": 1, "dashboard_address": None, "silence_logs": "CRITICAL"}
-    with LocalCluster(**options) as cluster, Client(cluster) as client:
-        yield client
-
-
-def ends_of_chunks(n: int) -> list[int]:
-    return list(np.linspace(0, n, max(n // 100_000, 8) + 1).astype(int)[1:])
-
-
-def made_block(begin: int, end: int) -> np.ndarray:
-    return np.random.default_rng(begin).standard_normal((end - begin, D))
-
-
-def made_labels(block: np.ndarray) -> np.ndarray:
-    return labelled(np.random.default_rng(len(block)), block)
-
-
-def made_here(n: int) -> tuple[np.ndarray, np.ndarray]:
-    blocks = [made_block(begin, end) for begin, end in pairwise([0, *ends_of_chunks(n)])]
-    return np.concatenate(blocks), np.concatenate([made_labels(block) for block in blocks])
-
-
-def generated(n: int) -> tuple[da.Array, da.Array]:
-    """Return the same data, which every worker generates for itself, in memory."""
-    blocks = [
-        da.from_delayed(dask.delayed(made_block)(begin, end), (end - begin, D), np.float64)
-        for begin, end in pairwise([0, *ends_of_chunks(n)])
-    ]
-    X = da.concatenate(blocks)
-    y = X.map_blocks(made_labels, drop_axis=1, dtype=bool)
-    X, y = dask.persist(X, y)
-    wait([X, y])
-    return X, y
+def cluster_of(count: int) -> Iterator[Client]:
+    with ExitStack() as stack:
+        workers(count, stack)
+        yield get_client()
 
 
 asked: list[str] = []
@@ -211,7 +171,7 @@ def bench_cluster(n: int = 4_000_000, *counts: int) -> None:
         del X, y
     first: dict[tuple[int, float], float] = {}
     for count in counts:
-        with workers(count) as client:
+        with cluster_of(count) as client:
             for rows in sizes:
                 X, y = generated(rows)
                 for k in shares:
@@ -233,47 +193,6 @@ def bench_cluster(n: int = 4_000_000, *counts: int) -> None:
             print(f"{count} workers, there and back with a task that does nothing: {1e3 * np.median(waiting):.1f} ms")
 
 
-# Beside dask-ml
-
-
-def bench_dask_ml(n: int = 1_000_000) -> None:
-    from dask_ml.linear_model import LogisticRegression
-    from sklearn.linear_model import LogisticRegression as InMemory
-
-    print(f"k = n, log loss, {n:,} x {D}, two workers; excess is that of the objective over the best found")
-    print(f"{'':<30}{'seconds':>9}{'excess':>10}", flush=True)
-    with workers(2), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        X, y = generated(n)
-        X_here, y_here = made_here(n)
-
-        def objective(w: np.ndarray, b: float) -> float:
-            margins = np.where(y_here, 1.0, -1.0) * (X_here @ w + b)
-            return float(np.logaddexp(0.0, -margins).mean() + w @ w / (2 * n))
-
-        best = InMemory(tol=1e-10, max_iter=1000).fit(X_here, y_here)
-        least = objective(best.coef_[0], float(best.intercept_[0]))
-        models: dict[str, Any] = {
-            f"atklearn.dask, tol {tol:g}": on_dask.ATkClassifier(k=1.0, tol=tol) for tol in (1e-4, 1e-8)
-        }
-        for solver, options in (
-            ("lbfgs", {"tol": 1e-4}), ("lbfgs", {"tol": 1e-8}), ("newton", {"tol": 1e-8}), ("proximal_grad", {}),
-            ("admm", {"max_iter": 10}),
-        ):  # fmt: skip
-            told = ", ".join(f"{name} {value:g}" for name, value in options.items())
-            models[f"dask-ml, {solver} {told}"] = LogisticRegression(solver=solver, **options)
-        first = on_dask.ATkClassifier(k=1.0, tol=1e-2).fit(X, y)
-        assert first.classes_.tolist() == [False, True]
-        for name, model in models.items():
-            try:
-                seconds, fitted = timed(lambda model=model: model.fit(X, y))
-            except Exception as error:  # it has not kept up with SciPy
-                print(f"{name:<30}{type(error).__name__}: {error}", flush=True)
-                continue
-            w, b = np.ravel(fitted.coef_), float(np.ravel(fitted.intercept_)[0])
-            print(f"{name:<30}{seconds:>9.2f}{objective(w, b) / least - 1.0:>10.1e}", flush=True)
-
-
 if __name__ == "__main__":
     chosen, *arguments = sys.argv[1:] or ["all"]
     if chosen == "fit":
@@ -282,5 +201,3 @@ if __name__ == "__main__":
         bench_disk(*(float(each) for each in arguments))
     if chosen in ("all", "cluster"):
         bench_cluster(*(int(float(each)) for each in arguments))
-    if chosen in ("all", "dask_ml"):
-        bench_dask_ml(*(int(float(each)) for each in arguments))

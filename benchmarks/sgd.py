@@ -1,12 +1,10 @@
-"""The stochastic solver: figures of the paper's code, accuracy by passes, speed and memory, next to scikit-learn.
+"""The stochastic solver: figures of the paper's code, accuracy by passes, memory.
 
-All in one process and one thread, one run. Ratios are atklearn's time over scikit-learn's: below 1 means that atklearn
-is faster. Compilation, cached on disk after the first use ever, is excluded by a small fit at the start.
+All in one process and one thread, one run. Beside scikit-learn's speed: ./run bench suite stochastic
 
 Usage: ./run bench sgd [--data DIR] [SECTION ...]
     toy       errors against k on DIR/toy/case4.csv and case6.csv with the authors' settings
     accuracy  objective after 1, 10 and 100 passes against the optimum, on DIR/*.csv.gz (columns f1..fd, target)
-    speed     time per pass at k = n, dense and sparse
     stream    10 million rows of 20 columns read from a file in blocks: time and resident memory
 Sections that need DIR are left out without it.
 """
@@ -22,7 +20,6 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import SGDClassifier
 from sklearn.preprocessing import scale
@@ -112,32 +109,6 @@ def accuracy(data: Path) -> None:
                 print(f"{name:<26}{loss:<16}{k:>5}" + "".join(f"{value:11.2f}" for value in row) + theirs, flush=True)
 
 
-def speed() -> None:
-    print("\n== speed at k = n: ms per pass, all of fit counted over 10 passes, best of 3")
-    rng = np.random.default_rng(0)
-    dense = rng.standard_normal((500_000, 20))
-    wide = rng.standard_normal((50_000, 200))
-    sparse = sp.random_array((100_000, 20_000), density=2e-3, format="csr", rng=rng)
-    sparse.indices, sparse.indptr = sparse.indices.astype(np.int32), sparse.indptr.astype(np.int32)
-    shapes = {"dense 500,000 x 20": dense, "dense 50,000 x 200": wide, "sparse 100,000 x 20,000, 40 a row": sparse}
-    print(f"{'data':<36}{'loss':<10}{'average':<9}{'atklearn':>9}{'scikit-learn':>14}{'ratio':>7}")
-    for name, X in shapes.items():
-        y = np.where(X @ rng.standard_normal(X.shape[1]) + 0.1 * rng.standard_normal(X.shape[0]) > 0, 1.0, -1.0)
-        for loss in ("log_loss", "hinge"):
-            for average in (None, "all"):
-                ours = SGDATkClassifier(loss, k=1.0, max_iter=10, tol=None, average=average, random_state=0)
-                theirs = SGDClassifier(loss=loss, alpha=0.01, max_iter=10, tol=None, average=average is not None)
-                ours.fit(X[:2000], y[:2000])
-                times = {}
-                for _ in range(3):
-                    for model in (ours, theirs):
-                        start = time.perf_counter()
-                        model.fit(X, y)
-                        times.setdefault(model, []).append((time.perf_counter() - start) * 100)
-                a, b = min(times[ours]), min(times[theirs])
-                print(f"{name:<36}{loss:<10}{average or 'none':<9}{a:9.1f}{b:14.1f}{a / b:7.2f}", flush=True)
-
-
 def stream(rows: int = 10_000_000, columns: int = 20) -> None:
     print(f"\n== stream: {rows:,} x {columns} float64 from a file, one pass with k = 0.3 n, in a process of its own")
     rng = np.random.default_rng(0)
@@ -184,7 +155,7 @@ def cosine(a: np.ndarray, b: np.ndarray) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path)
-    parser.add_argument("sections", nargs="*", default=["toy", "accuracy", "speed", "stream"])
+    parser.add_argument("sections", nargs="*", default=["toy", "accuracy", "stream"])
     arguments = parser.parse_args()
     warnings.simplefilter("ignore", ConvergenceWarning)  # passes are cut short on purpose
     warnings.simplefilter("ignore", CollapseWarning)  # the toy cases go down to k = 2
@@ -194,7 +165,7 @@ def main() -> None:
                 if arguments.data is not None:
                     {"toy": toy, "accuracy": accuracy, "read": read}[section](arguments.data)
             else:
-                {"speed": speed, "stream": stream}[section]()
+                stream()
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ def chosen(names: list[str], *, everywhere: bool) -> list[Claim]:
         kinds = {"cpu", "gpu", "both"} if everywhere else {"gpu", "both"} if gpu_name() else {"cpu", "both"}
         return [claim for claim in CLAIMS.values() if claim.machine in kinds]
     for name in names:
-        if not any(id.startswith(name) for id in CLAIMS):
+        if not any(known.startswith(name) for known in CLAIMS):
             raise SystemExit(f"A claim, or how one begins, is expected, and {name!r} is none; --list prints them.")
     return [claim for claim in CLAIMS.values() if claim.id.startswith(tuple(names))]
 

@@ -1,1 +1,1 @@
-"""What we claim about speed: every claim with its competitor, measured by benchmarks/suite.py, told by docs/benchmarks.md."""
+"""What we claim about speed, each claim with its competitor: suite.py measures, docs/benchmarks.md tells."""

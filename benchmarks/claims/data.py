@@ -28,7 +28,7 @@ def linear_data(loss: str, n: int, d: int, noise: float = 0.1, flipped: float = 
 
 @lru_cache(maxsize=1)
 def wide_data(n: int, d: int, kind: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return X, labels and numbers; columns are independent ("plain") or mixtures of few, as of embeddings ("mixed")."""
+    """Return X, labels and numbers; columns are independent ("plain") or mixtures of few, like embeddings ("mixed")."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n, d))
     if kind == "mixed":

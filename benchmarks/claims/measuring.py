@@ -32,7 +32,7 @@ def seconds(run: Callable[[], Any], settle: Callable[[], None]) -> tuple[float, 
 
 
 def one_round(contest: Contest, first: int) -> tuple[list[float], list[Any]]:
-    """Return the least time of both in their turns, ours first, and what they returned; ``first`` has the first turn."""
+    """Return the least time of both, ours first, and what they returned; ``first`` has the first turn."""
     runs, times, results = (contest.ours, contest.theirs), [float("inf")] * 2, [None, None]
     for _ in range(contest.turns):
         for place in (first, 1 - first):

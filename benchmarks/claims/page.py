@@ -13,19 +13,22 @@ PAGE = Path(__file__).parents[2] / "docs" / "benchmarks.md"
 TOPICS = {
     "convex": (
         "The same objective in other solvers",
-        "cvxpy is given AT_k as its users would write it, with `sum_largest`, and Clarabel a tolerance of 1e-6. `dro` minimises the "
-        "conditional value at risk, which is AT_k with k = alpha n, without a penalty; ours has C = 1e8 there. ReHLine solves k = n with a "
-        "ridge penalty to its default tolerance, and ours is asked for the same 1e-4. `QuantileRegressor` solves a linear program, exactly.",
+        "cvxpy is given AT_k as its users would write it, with `sum_largest`, and Clarabel a tolerance of "
+        "1e-6. `dro` minimises the conditional value at risk, which is AT_k with k = alpha n, without a "
+        "penalty; ours has C = 1e8 there. ReHLine solves k = n with a ridge penalty to its default tolerance, "
+        "and ours is asked for the same 1e-4. `QuantileRegressor` solves a linear program, exactly.",
     ),
     "linear": (
         "Many rows, few columns",
-        "Ours certifies a gap of 1e-6; `LogisticRegression` is at its default tolerance and minimises the average, the only aggregate "
-        "it has. C = 100. The collapse is where a small k makes w = 0 the optimum; just above it a fit takes longest.",
+        "Ours certifies a gap of 1e-6; `LogisticRegression` is at its default tolerance and minimises the "
+        "average, the only aggregate it has. C = 100. The collapse is where a small k makes w = 0 the "
+        "optimum; just above it a fit takes longest.",
     ),
     "wide": (
         "Wide data",
-        "Of lbfgs the loosest tolerance counts that reaches 1e-6, as measured; where it is at its default, ours is asked for the "
-        "accuracy it reaches. `LinearSVC` is at its default tolerance as well; with the hinge ours is asked for no more than that.",
+        "Of lbfgs the loosest tolerance counts that reaches 1e-6, as measured; where it is at its default, "
+        "ours is asked for the accuracy it reaches. `LinearSVC` is at its default tolerance as well; with the "
+        "hinge ours is asked for no more than that.",
     ),
     "sparse": (
         "Sparse data",
@@ -33,41 +36,45 @@ TOPICS = {
     ),
     "small": (
         "Small data, and fits as they come",
-        "Times are the least of many turns in each round. Default fits choose k by cross-validation, "
-        "which `LogisticRegression()` does not do: what it costs, not who is quicker at the same.",
+        "Times are the least of many turns in each round. Default fits choose k by cross-validation, which "
+        "`LogisticRegression()` does not do: what it costs, not who is quicker at the same.",
     ),
     "kernel": (
         "Kernel machines",
-        "Over the one call of LIBSVM that each fit reduces to, at the same tolerance of LIBSVM's: what exactness and the certificate cost. "
-        "The answer of `NuSVC` is given the best length of w, which nu-SVM leaves open.",
+        "Over the one call of LIBSVM that each fit reduces to, at the same tolerance of LIBSVM's: what "
+        "exactness and the certificate cost. The answer of `NuSVC` is given the best length of w, which "
+        "nu-SVM leaves open.",
     ),
     "path": (
         "Grids of k and C",
-        "Every cell certified to a gap of 1e-3. scikit-learn knows C alone: it makes as many fits, those of each C once per k. Excesses "
-        "are the largest of those at k = n, or of all gaps where both are ours.",
+        "Every cell certified to a gap of 1e-3. scikit-learn knows C alone: it makes as many fits, those of "
+        "each C once per k. Excesses are the largest of those at k = n, or of all gaps where both are ours.",
     ),
     "stochastic": (
         "The stochastic solver",
         "As many passes over the data, in random order; no accuracy is promised by either.",
     ),
-    "threads": ("Threads", "On the same data as one thread, C = 100."),
+    "threads": (
+        "Threads",
+        "On the same data as one thread, C = 100.",
+    ),
     "memory": (
         "Memory",
         "The ratio is the peak of resident memory during a fit beyond what was there before it, over the size of X.",
     ),
     "boosting": (
         "Boosted trees",
-        "The average is a custom objective, too, so that both cross from LightGBM to Python in every round. Its own average, compiled "
-        "in, is quicker than either.",
+        "The average is a custom objective, too, so that both cross from LightGBM to Python in every round.",
     ),
     "clusters": (
         "Clusters",
-        "A local cluster of two processes with one thread each, data in their memory; C = n; dask-ml with a tolerance of 1e-8.",
+        "A local cluster of two processes with one thread each, data in their memory; C = n; dask-ml with a "
+        "tolerance of 1e-8.",
     ),
     "torch": (
         "The loss for PyTorch",
-        "The mean does less, and is what the loss replaces: a ratio below 1 is not to be had. On a GPU 1e8 losses are timed as CUDA graphs "
-        "and steps in bursts of twenty, so that the time is the device's.",
+        "The mean does less, and is what the loss replaces: a ratio below 1 is not to be had. On a GPU 1e8 "
+        "losses are timed as CUDA graphs and steps in bursts of twenty, so that the time is the device's.",
     ),
     "gpu": (
         "Fits on a GPU",
@@ -77,15 +84,17 @@ TOPICS = {
 
 HEAD = """# Benchmarks
 
-Every claim of speed that this project makes, with its competitor. `./run bench` measures all of them anew and writes
-this page; `./run bench suite CLAIM ...` measures some, and `./run bench suite --check` says which left the range below.
+Every claim of speed that this project makes, with its competitor. `./run bench` measures all of them anew and
+writes this page; `./run bench suite CLAIM ...` measures some, and `./run bench suite --check` says which left the
+range below.
 
-**Ratios are our time over theirs: below 1 we are faster, and where we are slower the figure is bold.** Both run in the same
-process and take turns, after a round that does not count; every round has a ratio, and the tables show the median and the
-range over the rounds. A rerun on the same machine should fall into that range widened by {noise:.0%}; on another machine
-ratios differ more. *Accuracy* is measured, not asked for: the excess of the objective over a certified lower bound of its
-optimum, ours / theirs, relative. It is the objective of each: where ours has k < n and theirs is the average, these are two
-problems. Data are generated, and chosen by us: run it on yours.
+**Ratios are our time over theirs: below 1 we are faster, and where we are slower the figure is bold.** Both run in
+the same process and take turns, after a round that does not count; every round has a ratio, and the tables show
+the median and the range over the rounds. A rerun on the same machine should fall into that range widened by
+{noise:.0%}; on another machine ratios differ more. *Accuracy* is measured, not asked for: the excess of the
+objective over a certified lower bound of its optimum, ours / theirs, relative. It is the objective of each: where
+ours has k < n and theirs is the average, these are two problems. Data are generated, and chosen by us: run it on
+yours.
 """
 
 
@@ -109,9 +118,8 @@ def machines(files: list[Results]) -> str:
         if machine["gpu"]:
             where += f", one {machine['gpu']}"
         versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
-        lines.append(
-            f"- **{file.name}**, {machine['date']}: {where}; {machine['system']}; Python {machine['python']}, {versions}."
-        )
+        told = f"{where}; {machine['system']}; Python {machine['python']}, {versions}"
+        lines.append(f"- **{file.name}**, {machine['date']}: {told}.")
     return "\n".join(lines) + "\n"
 
 

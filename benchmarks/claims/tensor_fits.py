@@ -13,7 +13,7 @@ TOL = 1e-6
 
 
 def on_device() -> None:
-    """Let all that is asked of tensors be done by them: few numbers, and all on the CPU, would go to the other solver."""
+    """Let tensors do all that is asked of them: few numbers, and all on the CPU, would go to the other solver."""
     from atklearn.problems import posing
 
     posing.is_quicker_on_host = lambda *_: False
