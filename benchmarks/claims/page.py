@@ -124,8 +124,8 @@ def machines(files: list[Results]) -> str:
 
 
 def is_loss(result: Result) -> bool:
-    """Whether we are slower, as far as two digits show."""
-    return float(f"{result.ratio:.2g}") > 1.0
+    """Whether we are slower, as far as the page shows."""
+    return round(result.ratio, 2) > 1.0
 
 
 def losses(files: list[Results]) -> str:
@@ -208,11 +208,14 @@ def accuracy(result: Result) -> str:
 
 
 def number(ratio: float) -> str:
-    """Return a ratio with two digits, and as a fraction where it is small."""
+    """Return a ratio with two digits, three around 1, and as a fraction where it is small."""
     if 0.0 < ratio < 0.05:
         return f"1/{float(f'{1.0 / ratio:.2g}'):.0f}"
-    digits = f"{ratio:.2g}"
-    return digits if "e" not in digits else f"{float(digits):.0f}"
+    if ratio < 0.095:
+        return f"{ratio:.3f}"
+    if ratio < 9.95:
+        return f"{ratio:.2f}" if ratio < 1.995 else f"{ratio:.1f}"
+    return f"{float(f'{ratio:.2g}'):.0f}"
 
 
 def write(files: Iterable[Results]) -> None:

@@ -54,16 +54,26 @@ def test_every_topic_has_a_section():
 def test_what_we_lose_is_bold_and_listed():
     lost = result(id="linear/two", ratios=[1.5, 1.6, 1.7], task="hard task")
     text = page.page([results.Results("small", MACHINE, [result(), lost])])
-    assert "| **1.6** | 1.5 to 1.7 |" in text
-    assert "| 0.5 | 0.4 to 0.6 |" in text
+    assert "| **1.60** | 1.50 to 1.70 |" in text
+    assert "| 0.50 | 0.40 to 0.60 |" in text
     assert "1 of 2 comparisons" in text
-    assert "over somebody **1.6** (hard task, 10 x 2)" in text
+    assert "over somebody **1.60** (hard task, 10 x 2)" in text
 
 
 @pytest.mark.parametrize(
-    ("ratio", "text"), [(0.00176, "1/570"), (0.051, "0.051"), (1.04, "1"), (74.2, "74"), (123.0, "120")]
+    ("ratio", "text"),
+    [
+        (0.00176, "1/570"),
+        (0.051, "0.051"),
+        (0.46, "0.46"),
+        (1.004, "1.00"),
+        (1.04, "1.04"),
+        (5.63, "5.6"),
+        (9.97, "10"),
+        (123.0, "120"),
+    ],
 )
-def test_ratios_are_told_with_two_digits(ratio, text):
+def test_ratios_are_told_with_few_digits(ratio, text):
     assert page.number(ratio) == text
 
 
