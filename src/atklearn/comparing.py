@@ -261,7 +261,8 @@ class Comparison:
         table : DataFrame, dict of columns, 2-D array or path
             With the columns that are features; others are ignored.
         **options
-            ``ids``, ``threshold`` and others of :func:`atklearn.tables.predicting.predict_table`.
+            ``ids``, columns to carry through; ``threshold``, from which probability of the second of two classes on it
+            is predicted; ``encoding`` of a text file.
 
         Returns
         -------

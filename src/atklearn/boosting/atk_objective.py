@@ -40,7 +40,7 @@ class ATkObjective:
     .. math:: g_i = m_i \frac{n}{k} r_i \, \ell'(f_i, y_i), \qquad
         h_i = m_i \max\big(\tfrac{n}{k} r_i, 1\big) \, \ell''(f_i, y_i)
 
-    with densities r of the smoothed top k (see :mod:`atklearn.boosting.derivatives`) and sample weights m. So a row
+    with densities r of the smoothed top k (see ``atklearn.boosting.derivatives``) and sample weights m. So a row
     outside the top does not pull, but weighs in the value of its leaf as it does for the average. For k = n these are
     the derivatives of the libraries' own objectives. Where a loss has no curvature, that of a parabola above the loss
     takes its place, so that the absolute error and the hinge can be boosted as well.

@@ -93,7 +93,7 @@ class ATkBoostingRegressor(RegressorMixin, BoostedATk):
     k_share_ : float
         The same as part of the total weight: a value for the parameter ``k``.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Only if X had names.
 
     Examples
@@ -234,7 +234,7 @@ class ATkBoostingClassifier(ClassifierMixin, BoostedATk):
     k_share_ : float
         The same as part of the total weight: a value for the parameter ``k``.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Only if X had names.
 
     Notes

@@ -98,7 +98,7 @@ class OnChunks(ABC):
         Returns
         -------
         local : estimator
-            Of the same name, from :mod:`atklearn`.
+            Of the same name, from ``atklearn``.
         """
         local = self._local(**self._local_parameters())
         for name, value in vars(self).items():

@@ -33,7 +33,7 @@ class RowBlocks:
     >>> blocks = RowBlocks(np.arange(10.0).reshape(5, 2), np.arange(5.0), rows=2)
     >>> [X.shape for X, y in blocks], [y.tolist() for X, y in blocks]
     ([(2, 2), (2, 2), (1, 2)], [[0.0, 1.0], [2.0, 3.0], [4.0]])
-    >>> SGDATkRegressor(k=1.0, tol=None, max_iter=3, random_state=0).fit_blocks(blocks).t_  # three passes over five rows
+    >>> SGDATkRegressor(k=1.0, tol=None, max_iter=3, random_state=0).fit_blocks(blocks).t_  # three passes, five rows
     15
     """
 

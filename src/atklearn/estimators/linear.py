@@ -103,7 +103,7 @@ class ATkClassifier(LinearClassifierMixin, LinearATk):
     drop_ : float
         The weight set aside.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Only if X had names.
 
     See Also
@@ -271,7 +271,7 @@ class ATkRegressor(ScoredRegressorMixin, LinearATk):
     drop_ : float
         The weight set aside.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Only if X had names.
 
     See Also

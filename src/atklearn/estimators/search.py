@@ -74,8 +74,12 @@ class ATkClassifierCV(ScoredClassifierMixin, LinearATkCV):
         As in :class:`sklearn.model_selection.GridSearchCV`: ``params``, ``param_k``, ``param_C``,
         ``split0_test_score`` and so on, ``mean_test_score``, ``std_test_score``, ``rank_test_score``. If the fit was
         interrupted, unfinished cells are NaN.
-    best_index_, best_params_, best_score_ : int, dict, float
-        Of the choice, which need not be the cell of rank 1.
+    best_index_ : int
+        The cell of the choice, which need not be the one of rank 1.
+    best_params_ : dict
+        Its ``k``, as a fraction, and ``C``.
+    best_score_ : float
+        Its mean score over the folds.
     ks_, Cs_ : ndarray
         The grids, k as fractions.
     drop_share_ : float
@@ -86,6 +90,9 @@ class ATkClassifierCV(ScoredClassifierMixin, LinearATkCV):
         The fraction k/n at or below which the classifier collapses on these data.
     classes_, coef_, intercept_, threshold_, dual_gap_, objective_, n_iter_
         Of the final fit.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features,)
+        Only if X had names.
 
     Examples
     --------
@@ -253,16 +260,25 @@ class ATkRegressorCV(ScoredRegressorMixin, LinearATkCV):
         The final fit; present if ``refit``.
     cv_results_ : dict of ndarrays
         As in :class:`sklearn.model_selection.GridSearchCV`; see :class:`atklearn.ATkClassifierCV`.
-    best_index_, best_params_, best_score_ : int, dict, float
-        Of the choice, which need not be the cell of rank 1.
+    best_index_ : int
+        The cell of the choice, which need not be the one of rank 1.
+    best_params_ : dict
+        Its ``k``, as a fraction, and ``C``.
+    best_score_ : float
+        Its mean score over the folds.
     ks_, Cs_ : ndarray
         The grids, k as fractions.
     drop_share_ : float
         The part set aside.
     n_samples_ : int
         Of the fit.
+    calibration_bound_ : None
+        There is no such bound in regression.
     coef_, intercept_, threshold_, dual_gap_, objective_, n_iter_
         Of the final fit.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features,)
+        Only if X had names.
 
     Examples
     --------

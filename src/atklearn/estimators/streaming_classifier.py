@@ -90,7 +90,7 @@ class SGDATkClassifier(LinearClassifierMixin, StreamingATk):
     t_ : int
         Visits made.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Only if X had names.
 
     See Also

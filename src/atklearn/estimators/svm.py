@@ -95,7 +95,7 @@ class ATkSVC(ClassifierMixin, KernelATk):
     gamma_ : float
         The gamma used.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Only if X had names.
 
     See Also
@@ -264,7 +264,7 @@ class ATkSVR(RegressorMixin, KernelATk):
     gamma_ : float
         The gamma used.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Only if X had names.
 
     See Also

@@ -32,7 +32,7 @@ class TiltedLoss:
 
     It grows with t, and with every loss. For t >= 0 it is convex in the losses, for t <= 0 concave.
 
-    It is the smooth relative of the slices of :mod:`atklearn.losses.aggregate`. For t > 0 it turns to the hardest
+    It is the smooth relative of the slices of :class:`atklearn.RankedRange`. For t > 0 it turns to the hardest
     samples as AT_k does: AT_k is the largest weighted mean of the losses under weights of at most 1 / k, the tilted
     loss under weights that pay for their distance from equal ones, KL(q || 1/n) / t. Hence
     ``AT_k <= tilted + log(n / k) / t``. For t < 0 it turns away from them as the trimmed mean does, but no sample is

@@ -120,7 +120,7 @@ class ATkClassifier(OnDisk, ChunkedATk, linear.ATkClassifier):
         As in :class:`atklearn.ATkClassifier`, made chunk by chunk.
     coef_, intercept_, classes_, threshold_, dual_gap_, objective_, n_iter_, k_, k_share_, C_
         As in :class:`atklearn.ATkClassifier`.
-    set_aside_, drop_, n_features_in_, feature_names_in_
+    set_aside_, drop_, n_features_in_
         As in :class:`atklearn.ATkClassifier`.
 
     Examples
@@ -169,7 +169,7 @@ class ATkRegressor(OnDisk, ChunkedATk, linear.ATkRegressor):
         As in :class:`atklearn.ATkRegressor`, made chunk by chunk.
     coef_, intercept_, threshold_, dual_gap_, objective_, n_iter_, k_, k_share_, C_
         As in :class:`atklearn.ATkRegressor`.
-    set_aside_, drop_, n_features_in_, feature_names_in_
+    set_aside_, drop_, n_features_in_
         As in :class:`atklearn.ATkRegressor`.
 
     Examples
@@ -218,7 +218,7 @@ class ATkClassifierCV(OnDisk, ChunkedATkCV, search.ATkClassifierCV):
         As in :class:`atklearn.ATkClassifierCV`.
     calibration_bound_, classes_
         As in :class:`atklearn.ATkClassifierCV`.
-    coef_, intercept_, threshold_, dual_gap_, objective_, n_iter_, n_features_in_, feature_names_in_
+    coef_, intercept_, threshold_, dual_gap_, objective_, n_iter_, n_features_in_
         As in :class:`atklearn.ATkClassifierCV`.
 
     Examples
@@ -269,7 +269,7 @@ class ATkRegressorCV(OnDisk, ChunkedATkCV, search.ATkRegressorCV):
         As in :class:`atklearn.ATkRegressorCV`.
     calibration_bound_
         As in :class:`atklearn.ATkRegressorCV`.
-    coef_, intercept_, threshold_, dual_gap_, objective_, n_iter_, n_features_in_, feature_names_in_
+    coef_, intercept_, threshold_, dual_gap_, objective_, n_iter_, n_features_in_
         As in :class:`atklearn.ATkRegressorCV`.
 
     Examples
