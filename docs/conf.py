@@ -74,7 +74,7 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
     "filename_pattern": "/plot_",
-    "ignore_pattern": r"/(?!plot_)[^/]*\.py$|/extending/",
+    "ignore_pattern": r"^(?!plot_)",  # the others are scripts of their own
     "within_subsection_order": "public_names.listed_order",
     "backreferences_dir": "gallery/backreferences",
     "doc_module": ("atklearn",),

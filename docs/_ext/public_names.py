@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import re
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,11 @@ def first_sentence(path: Path) -> str:
     return docstring.splitlines()[0]
 
 
+def plain(text: str) -> str:
+    """Return a sentence without roles and backticks, which are for docstrings."""
+    return re.sub(r"(?::\w+:)?`+~?([^`]*)`+", r"\1", text)
+
+
 class InternalModules(SphinxDirective):
     """List the modules that are not public, by folder."""
 
@@ -73,12 +79,12 @@ class InternalModules(SphinxDirective):
         for folder in sorted({path.parent for path in SOURCE.rglob("*.py")}):
             package = ".".join(("atklearn", *folder.relative_to(SOURCE).parts))
             made.append(nodes.rubric(text=package))
-            made.append(nodes.paragraph(text=first_sentence(folder / "__init__.py")))
+            made.append(nodes.paragraph(text=plain(first_sentence(folder / "__init__.py"))))
             listed = nodes.bullet_list()
             for path in sorted(folder.glob("[!_]*.py")):
                 entry = nodes.paragraph()
                 entry += nodes.literal(text=path.stem)
-                entry += nodes.Text(": " + first_sentence(path))
+                entry += nodes.Text(": " + plain(first_sentence(path)))
                 listed += nodes.list_item("", entry)
             made += [listed] if listed.children else []
         return made
