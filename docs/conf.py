@@ -99,6 +99,8 @@ html_math_renderer = "mathml"
 html_theme_options = {
     "logo": {"text": "atklearn", "image_light": "_static/mark.svg", "image_dark": "_static/mark.svg"},
     "header_links_before_dropdown": 6,
+    "navbar_persistent": [],
+    "navbar_end": ["search-button", "theme-switcher"],
     "navigation_with_keys": False,
     "show_prev_next": True,
     "secondary_sidebar_items": ["page-toc"],
