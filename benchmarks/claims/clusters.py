@@ -15,7 +15,7 @@ from claims.accuracy import Yardstick
 from claims.claim import Claim, Contest, Setting, shape, share
 
 D = 50
-N_DASK_ML, N_IN_MEMORY = 500_000, 1_000_000
+N_DASK_ML, N_IN_MEMORY = 300_000, 1_000_000
 WORKERS = 2
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from atklearn import ATkClassifier, ATkRegressor
-from claims.accuracy import Yardstick
+from claims.accuracy import yardstick
 from claims.claim import Claim, Contest, Setting, shape, share
 from claims.data import linear_data
 
@@ -21,7 +21,7 @@ ALL_THREADS: tuple[Literal[1, "all"], ...] = (1, "all")
 def against_lbfgs(setting: Setting, *, n: int, d: int, k: float) -> Contest:
     n = setting.rows(n)
     X, y = linear_data("log_loss", n, d)
-    average, ours = Yardstick("log_loss", X, y, 1.0, C), Yardstick("log_loss", X, y, k, C)
+    average, ours = yardstick("log_loss", X, y, 1.0, C), yardstick("log_loss", X, y, k, C)
     return Contest(
         lambda: ATkClassifier(k=k, C=C).fit(X, y),
         lambda: LogisticRegression(C=C / n).fit(X, y),
@@ -32,11 +32,11 @@ def against_lbfgs(setting: Setting, *, n: int, d: int, k: float) -> Contest:
 def against_ridge(setting: Setting, *, n: int, d: int) -> Contest:
     n = setting.rows(n)
     X, y = linear_data("squared_error", n, d)
-    yardstick = Yardstick("squared_error", X, y, 1.0, C)
+    exact = yardstick("squared_error", X, y, 1.0, C)
     return Contest(
         lambda: ATkRegressor(k=1.0, C=C).fit(X, y),
         lambda: Ridge(alpha=n / (2 * C)).fit(X, y),
-        lambda model, other: (yardstick.of(model), yardstick.of(other)),
+        lambda model, other: (exact.of(model), exact.of(other)),
     )
 
 

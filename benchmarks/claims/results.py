@@ -14,7 +14,9 @@ from typing import Any
 
 FOLDER = Path(__file__).parents[1] / "results"
 CORE = ("atklearn", "numpy", "scipy", "scikit-learn", "numba", "torch")
-NOISE = 0.25  # by how much the ratio of a rerun may leave the range of the rounds
+# By how much the ratio of a rerun may leave the range of the rounds: on one thread and, where a core that others share
+# may be busy at any time, on several.
+NOISE, NOISE_OF_THREADS = 0.25, 0.5
 
 
 @dataclass(frozen=True)
@@ -45,8 +47,8 @@ class Result:
     def agrees_with(self, other: Result) -> bool:
         """Whether the ratio of another run is within the range of this one, widened by the noise."""
         slack = 0.1 if self.seconds is None else 0.0  # of memory, in units of X: pages that others leave behind
-        lowest, highest = min(self.ratios) / (1.0 + NOISE) - slack, max(self.ratios) * (1.0 + NOISE) + slack
-        return lowest <= other.ratio <= highest
+        wider = 1.0 + (NOISE if self.threads == 1 else NOISE_OF_THREADS)
+        return min(self.ratios) / wider - slack <= other.ratio <= max(self.ratios) * wider + slack
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from atklearn import SGDATkClassifier
 from claims.claim import Claim, Contest, Setting, shape
 from claims.data import linear_data
 
-DENSE, SPARSE = (500_000, 20), (100_000, 20_000)
+DENSE, SPARSE = (200_000, 20), (100_000, 20_000)
 
 
 def sparse_data(n: int, d: int) -> tuple[Any, np.ndarray]:

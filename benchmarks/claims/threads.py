@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
 from atklearn import ATkClassifier
-from claims.accuracy import Yardstick
+from claims.accuracy import yardstick
 from claims.claim import Claim, Contest, Setting, shape, share
 from claims.data import linear_data
 
@@ -19,17 +19,18 @@ N, D, C = 1_000_000, 50, 100.0
 def against_lbfgs(setting: Setting, *, k: float) -> Contest:
     n = setting.rows(N)
     X, y = linear_data("log_loss", n, D)
-    average, own = Yardstick("log_loss", X, y, 1.0, C), Yardstick("log_loss", X, y, k, C)
+    average, own = yardstick("log_loss", X, y, 1.0, C), yardstick("log_loss", X, y, k, C)
     return Contest(
         lambda: ATkClassifier(k=k, C=C).fit(X, y),
         lambda: LogisticRegression(C=C / n).fit(X, y),
         lambda model, other: (own.of(model), average.of(other)),
+        turns=2,
     )
 
 
 def against_one_thread(setting: Setting, *, k: float) -> Contest:
     X, y = linear_data("log_loss", setting.rows(N), D)
-    own = Yardstick("log_loss", X, y, k, C)
+    own = yardstick("log_loss", X, y, k, C)
 
     def alone() -> Any:
         with threadpool_limits(1):
@@ -40,7 +41,7 @@ def against_one_thread(setting: Setting, *, k: float) -> Contest:
             raise AssertionError("The coefficients are not those of one thread, bit for bit.")
         return own.of(model), own.of(other)
 
-    return Contest(lambda: ATkClassifier(k=k, C=C).fit(X, y), alone, excess)
+    return Contest(lambda: ATkClassifier(k=k, C=C).fit(X, y), alone, excess, turns=3)
 
 
 CLAIMS = [
