@@ -1,0 +1,40 @@
+"""A program of a user who has a type checker: each line passes, and types are those asserted."""
+
+from __future__ import annotations
+
+from typing import Any, assert_type
+
+import numpy as np
+
+from atklearn import (
+    ATkClassifier,
+    ATkClassifierCV,
+    ATkPath,
+    ATkRegressor,
+    ATkSVC,
+    CollapseWarning,
+    RankedRange,
+    SGDATkRegressor,
+    atk_path,
+    average_top_k,
+    paper_C,
+)
+
+X = np.random.default_rng(0).normal(size=(60, 3))
+y = np.where(X[:, 0] > 0, 1, 0)
+
+# scikit-learn's decorator of `fit` has no types: what comes back is what it is declared to be, or anything.
+classifier: ATkClassifier = ATkClassifier(k=0.2, loss="hinge").fit(X, y)
+regressor: ATkRegressor = ATkRegressor().fit(X, X[:, 0])
+machine: ATkSVC = ATkSVC(k=0.5).fit(X, y)
+searched: ATkClassifierCV = ATkClassifierCV().fit(X, y)
+streamed: SGDATkRegressor = SGDATkRegressor(k=0.5).fit(X, X[:, 0])
+labels: np.ndarray[Any, Any] = classifier.predict(X)
+path = atk_path(X, y, ks=[0.2, 1.0], Cs=[1.0])
+assert_type(path, ATkPath)
+
+aggregate = average_top_k(0.2)
+assert_type(aggregate, RankedRange)
+assert_type(aggregate.value(np.abs(X[:, 1])), float)
+assert_type(paper_C(1.0, k=10, n_samples=60), float)
+kind: type[UserWarning] = CollapseWarning
