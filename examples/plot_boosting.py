@@ -2,17 +2,17 @@
 Boosted trees that mind the tail
 ================================
 
-A bike-share station forecasts demand. A storm warning or a concert nearby sometimes changes everything, and mostly nothing.
-The mean of the two is a forecast that is far off whenever it happens. How much of that can boosted trees with AT_k take
-away, and at which price?
+A bike-share station forecasts demand. A storm warning or a concert nearby sometimes changes everything, and mostly
+nothing. The mean of the two is a forecast that is far off whenever it happens. How much of that can boosted trees
+with AT_k take away, and at which price?
 """
 
 # %%
 # The data
 # --------
 #
-# Demand is a smooth function of four features. On a fifth of the days there is a storm warning, on a fifth a concert; in
-# one case out of five it comes to something, and demand falls or rises by 12. Nothing tells which days these are.
+# Demand is a smooth function of four features. On a fifth of the days there is a storm warning, on a fifth a concert;
+# in one case out of five it comes to something, and demand falls or rises by 12. Nothing tells which days these are.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -26,6 +26,7 @@ AVERAGE, ATK, OTHER = "#B5568F", "#009E73", "#0072B2"
 
 
 def days(n, seed):
+    """Return features, demand, and whether something happened."""
     rng = np.random.default_rng(seed)
     X = rng.uniform(size=(n, 4))
     sign = rng.choice([0, -1, 1], size=n, p=[0.6, 0.2, 0.2])  # nothing, storm warning, concert
@@ -80,19 +81,19 @@ print(f"{f'chosen: {chosen.k_share_:g} n, {chosen.n_iter_} rounds':24}{at_choice
 # A price list
 # ------------
 #
-# To the left, every k buys tail with RMSE. To the right, what happened: the average stays close to the usual days; AT_k goes
-# towards the middle of what may come, so that no day is far off, and many are a little.
+# To the left, every k buys tail with RMSE. To the right, what happened: the average stays close to the usual days;
+# AT_k goes towards the middle of what may come, so that no day is far off, and many are a little.
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(8.4, 4), layout="constrained")
 left.plot(*along_k.T, "-", color=ATK, linewidth=2, zorder=1)
 left.scatter(*along_k[1:].T, color=ATK, s=40, label="AT_k")
 left.scatter(*along_k[0], color=AVERAGE, marker="s", s=60, label="average")
-left.scatter(*recalibrated, color=OTHER, marker="D", s=50, label="recalibrated")
+left.scatter(*recalibrated, color=OTHER, marker="D", s=50, label="average, recalibrated")
 left.scatter(*at_choice, facecolor="none", edgecolor="black", s=130, label="chosen by the tail")
 for k, (rmse, tail) in zip(ks[1:], along_k[1:], strict=True):
-    left.annotate(f"{k:g} n", (rmse, tail), xytext=(-6, -6), textcoords="offset points", ha="right", va="top")
-left.set(xlabel="RMSE", ylabel="mean of the worst tenth", xlim=(3.25, 4.15), ylim=(7.6, 9.1))
-left.legend(loc="upper right", frameon=False)
+    left.annotate(f"{k:g} n", (rmse, tail), xytext=(6, 4), textcoords="offset points")
+left.set(xlabel="RMSE", ylabel="mean of the worst tenth", xlim=(3.3, 4.25), ylim=(7.5, 9.1))
+left.legend(loc="lower left", frameon=False)
 
 bins = np.linspace(-16, 16, 65)
 for model, colour, name in ((models[1.0], AVERAGE, "average"), (models[0.1], ATK, "AT_k, k = 0.1 n")):
@@ -106,11 +107,13 @@ plt.show()
 # When it does not help
 # ---------------------
 #
-# Had the surprises all gone one way, adding a constant to the average would have done as well. And where the largest errors
-# are plain noise, there is nothing to take away: without warnings and concerts the average is best by both measures.
+# Had the surprises all gone one way, adding a constant to the average would have done as well. And where the largest
+# errors are plain noise, there is nothing to take away: without warnings and concerts the average is best by both
+# measures.
 
 calm, calm_new = X[:, 4:].sum(axis=1) == 0, X_new[:, 4:].sum(axis=1) == 0
 for k in (1.0, 0.1):
     model = ATkBoostingRegressor(k=k, **settings).fit(X[calm], y[calm])
     errors = np.sort(abs(y_new - model.predict(X_new))[calm_new])
-    print(f"calm days, k = {k} n: RMSE {np.sqrt(np.mean(errors**2)):.2f}, worst tenth {errors[-len(errors) // 10 :].mean():.2f}")
+    rmse, tail = np.sqrt(np.mean(errors**2)), errors[-len(errors) // 10 :].mean()
+    print(f"calm days, k = {k} n: RMSE {rmse:.2f}, worst tenth {tail:.2f}")

@@ -2,17 +2,17 @@
 The same optimum on a cluster
 =============================
 
-The rows lie in blocks on several machines. A common shortcut is to fit every block by itself and to average the models. That
-is not the model of all rows, least of all when the largest losses live in a few blocks. How far off is it, and what does
-:mod:`atklearn.dask` do instead?
+The rows lie in blocks on several machines. A common shortcut is to fit every block by itself and to average the
+models. That is not the model of all rows, least of all when the largest losses live in a few blocks. How far off is
+it, and what does :mod:`atklearn.dask` do instead?
 """
 
 # %%
 # The data
 # --------
 #
-# Eight regions, a block of 5000 rows each. What is to be predicted depends on the features in another way in the last two,
-# and nobody has told the model.
+# Eight regions, a block of 5000 rows each. What is to be predicted depends on the features in another way in the last
+# two, and nobody has told the model.
 
 import dask.array as da
 import matplotlib.pyplot as plt
@@ -37,13 +37,15 @@ for region in range(n_blocks):
 # In memory, as the reference
 # ---------------------------
 #
-# Here the rows fit into memory, so that the answer is known: the smallest mean of the largest tenth of the squared errors.
+# Here the rows fit into memory, so that the answer is known: the smallest mean of the largest tenth of the squared
+# errors.
 
 X, y, k, C = np.concatenate(blocks), np.concatenate(targets), 0.1, 1000.0
 in_memory = ATkRegressor(k=k, C=C, tol=1e-10).fit(X, y)
 
 
 def objective(coef, intercept):
+    """Return the mean of the largest tenth of the squared errors, and the penalty."""
     return average_top_k(k).value((y - X @ coef - intercept) ** 2) + coef @ coef / (2 * C)
 
 
@@ -59,8 +61,8 @@ mean_intercept = np.mean([part.intercept_ for part in parts])
 # On a cluster
 # ------------
 #
-# A small one, in this process; an address in the place of ``cluster`` is a large one. Rows stay where they are, and sums
-# travel: the threshold that separates the largest tenth is that of all rows.
+# A small one, in this process; an address in the place of ``cluster`` is a large one. Rows stay where they are, and
+# sums travel: the threshold that separates the largest tenth is that of all rows.
 
 with (
     LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
@@ -87,8 +89,9 @@ print(f"passes over the rows: {model.n_passes_}")
 # How far off, and why
 # --------------------
 #
-# To the left, what each way is above the optimum, and the bound that the fit on the cluster has proved for itself. To the
-# right, the weight of each block in the average top-k: two of eight have most of it. Fits of single blocks cannot know.
+# To the left, what each way is above the optimum, and the bound that the fit on the cluster has proved for itself. To
+# the right, the weight of each block in the average top-k: two of eight have half of it. Fits of single blocks cannot
+# know.
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(8.4, 3.9), layout="constrained", width_ratios=[1.25, 1])
 names = ["first block\nalone", "mean of\nthe blocks'\nmodels", "cluster"]
@@ -97,7 +100,9 @@ left.hlines(range(3), 1e-8, values, color="0.8", linewidth=1.5)
 left.scatter(values, range(3), s=90, color=[ANOTHER, OTHER, ATK], zorder=2)
 left.scatter(100 * model.dual_gap_ / model.objective_, 2, marker="|", s=300, color="black", zorder=3)
 left.annotate("certificate", (100 * model.dual_gap_ / model.objective_, 2), xytext=(0, 12), textcoords="offset points")
-left.set(xscale="log", xlim=(1e-8, 1e3), yticks=range(3), yticklabels=names, xlabel="above the optimum (%)", ylim=(2.5, -0.5))
+left.set(
+    xscale="log", xlim=(1e-8, 1e3), yticks=range(3), yticklabels=names, xlabel="above the optimum (%)", ylim=(2.5, -0.5)
+)
 right.bar(range(1, n_blocks + 1), 100 * weights, color=ATK, label="AT_k")
 right.axhline(100 / n_blocks, color=AVERAGE, linestyle="--", linewidth=2, label="average")
 right.set(xlabel="block", ylabel="weight (%)", xticks=range(1, n_blocks + 1))
@@ -105,5 +110,6 @@ right.legend(loc="upper left", frameon=False)
 plt.show()
 
 # %%
-# What it costs: on as many threads a fit in blocks takes two to three times as long as one in memory, and on data as small
-# as these much longer, since every question to a cluster takes some milliseconds. Use it when the rows do not fit.
+# What it costs: on as many threads a fit in blocks takes two to three times as long as one in memory, and on data as
+# small as these much longer, since every question to a cluster takes some milliseconds. Use it when the rows do not
+# fit.

@@ -26,6 +26,7 @@ AVERAGE, ATK, OTHER = "#B5568F", "#009E73", "#0072B2"
 
 
 def features(table):
+    """Return what is known when the minutes are told."""
     return np.column_stack([table["distance_km"], table["climb_m"]])
 
 
@@ -43,7 +44,9 @@ X_new, y_new = features(new), new["minutes"]
 
 average = ATkRegressor(k=1.0).fit(X, y)
 top_k = ATkRegressor(scoring="tail_error").fit(X, y)
-print(f"k chosen: {top_k.k_share_:.2f} n; the objective is within {top_k.dual_gap_ / top_k.objective_:.0e} of its minimum")
+print(
+    f"k chosen: {top_k.k_share_:.2f} n; the objective is within {top_k.dual_gap_ / top_k.objective_:.0e} of its minimum"
+)
 
 said = cross_val_predict(average, X, y, cv=5)
 calibration = ATkRegressor(k=0.1).fit(said[:, None], y)
@@ -69,8 +72,8 @@ for name, minutes in predictions.items():
 # -------------------
 #
 # Each point is a delivery, bikes in colour. With the average, vans are told well, and bikes to the castle come nine
-# minutes late, bikes in the old town as much too early. With AT_k the slope for the climb is steeper. Bikes gain on both
-# ends, and vans and scooters pay: those at the foot and at the top of the hill are off by five minutes now.
+# minutes late, bikes in the old town as much too early. With AT_k the slope for the climb is steeper. Bikes gain on
+# both ends, and vans and scooters pay: those at the foot and at the top of the hill are off by five minutes now.
 
 figure, axes = plt.subplots(1, 2, figsize=(8, 4), sharey=True, layout="constrained")
 shown = slice(0, 1500)
@@ -107,4 +110,5 @@ ax.legend(loc="upper left", frameon=False)
 plt.show()
 
 # %%
-# So is it worth it? By RMSE, no: that is what the average minimises. By the worst tenth, yes: a fifth of it is gone. Decide which of the two you are asked for before you look at either.
+# So is it worth it? By RMSE, no: that is what the average minimises. By the worst tenth, yes: a fifth of it is gone.
+# Decide which of the two you are asked for before you look at either.

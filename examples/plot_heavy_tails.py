@@ -2,17 +2,18 @@
 Heavy tails: which loss, which k
 ================================
 
-AT_k looks at the largest errors. Whether that is wise depends on what makes them large. Three kinds of noise, three losses,
-every k: where small k wins, where the average does, and where neither of them should be used with squared errors.
+AT_k looks at the largest errors. Whether that is wise depends on what makes them large. Three kinds of noise, three
+losses, every k: where small k wins, where the average does, and where neither of them should be used with squared
+errors.
 """
 
 # %%
 # The experiment
 # --------------
 #
-# A linear model with five coefficients and 200 rows, drawn 20 times. The noise is bounded (uniform), normal, or heavy-tailed
-# (Student's t with two degrees of freedom, whose variance is infinite). What counts is how far the estimated coefficients
-# are from the true ones.
+# A linear model with five coefficients and 200 rows, drawn 20 times. The noise is bounded (uniform), normal, or
+# heavy-tailed (Student's t with two degrees of freedom, whose variance is infinite). What counts is how far the
+# estimated coefficients are from the true ones.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -65,7 +66,9 @@ for ax, name in zip(axes, noises, strict=True):
         ax.plot(ks, curves[name, loss], line, marker=marker, markersize=5, color=colour, linewidth=2, label=label)
     ax.plot(1.0, trimmed[name], "X", color="black", markersize=9, label="squared error, trimmed")
     ax.plot(1.0, curves[name, "squared_error"][-1], "s", color=AVERAGE, markersize=9, label="its average")
-    ax.set(title=name, xscale="log", yscale="log", xlabel="k / n", xticks=[0.02, 0.1, 1], xticklabels=["0.02", "0.1", "1"])
+    ax.set(
+        title=name, xscale="log", yscale="log", xlabel="k / n", xticks=[0.02, 0.1, 1], xticklabels=["0.02", "0.1", "1"]
+    )
     ax.set(yticks=[0.1, 0.3, 1, 3], yticklabels=["0.1", "0.3", "1", "3"])
     ax.minorticks_off()
 axes[0].set_ylabel("distance to the true coefficients")
@@ -73,13 +76,13 @@ figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", 
 plt.show()
 
 # %%
-# **Bounded noise.** The largest errors say most: they lie at the edge, and the edge is sharp. The smaller k the better, for
-# every loss, down to Chebyshev regression.
+# **Bounded noise.** The largest errors say most: they lie at the edge, and the edge is sharp. The smaller k the
+# better, for every loss, down to Chebyshev regression.
 #
 # **Normal noise.** The average is best, of squared errors or of Huber's. A smaller k throws rows away and pays for it.
 #
-# **Heavy tails.** A small k with squared errors is the worst that can be done: it fits the accidents. The average is bad
-# enough. A loss that grows more slowly helps, and then k near n; so does trimming, ``drop=0.1``.
+# **Heavy tails.** A small k with squared errors is the worst that can be done: it fits the accidents. The average is
+# bad enough. A loss that grows more slowly helps, and then k near n; so does trimming, ``drop=0.1``.
 
 print(f"{'':26}{'average':>9}{'AT_k, k = 0.1':>15}{'Huber':>8}{'absolute':>10}{'trimmed':>9}")
 for name in noises:
@@ -89,5 +92,5 @@ for name in noises:
     print(f"{of['huber'][1.0]:8.2f}{of['absolute_error'][1.0]:10.2f}{trimmed[name]:9.2f}")
 
 # %%
-# Nothing was wrong with any row here: no label was flipped, no sensor broke. Ask first what the large errors of your data
-# are, then choose the loss, and k last.
+# Nothing was wrong with any row here: no label was flipped, no sensor broke. Ask first what the large errors of your
+# data are, then choose the loss, and k last.

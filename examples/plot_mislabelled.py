@@ -10,8 +10,8 @@ labels have large losses. What does that do, and can the wrong rows be found ins
 # The data
 # --------
 #
-# Handwritten digits, which come with scikit-learn. Of the training rows a fifth get another digit's label, drawn at random.
-# The test labels are right.
+# Handwritten digits, which come with scikit-learn. Of the training rows a fifth get another digit's label, drawn at
+# random. The test labels are right.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -33,9 +33,9 @@ label = np.where(is_wrong, (y + rng.integers(1, 10, len(y))) % 10, y)
 # Listening to them, or setting them aside
 # ----------------------------------------
 #
-# ``k=0.2`` takes the mean of the largest fifth of the losses; ``drop=0.2`` sets the largest fifth aside, and takes the mean
-# of the others. The first is convex. The second is not: it is solved by turns, from several starts, and ends in a local
-# minimum.
+# ``k=0.2`` takes the mean of the largest fifth of the losses; ``drop=0.2`` sets the largest fifth aside, and takes the
+# mean of the others. The first is convex. The second is not: it is solved by turns, from several starts, and ends in a
+# local minimum.
 
 models = {
     "average": ATkClassifier(k=1.0),
@@ -54,8 +54,8 @@ aside = models["trimmed, drop = 0.2"].set_aside_
 print(f"set aside: {len(aside)} rows; {is_wrong[aside].sum()} of them are wrong, of {is_wrong.sum()} that are")
 
 # %%
-# AT_k alone is the worst of the three: it gives the wrong labels more weight than their share. Trimming gives them next to
-# none, and names them.
+# AT_k alone is the worst of the three: it gives the wrong labels more weight than their share. Trimming gives them
+# next to none, and names them.
 #
 # What was found
 # --------------
@@ -85,8 +85,8 @@ plt.show()
 # What it takes
 # -------------
 #
-# The share of wrong labels was known here. If it is not, :func:`atklearn.choose_drop` chooses it by cross-validation on the
-# noisy labels themselves. What happens around the true share:
+# The share of wrong labels was known here. If it is not, :func:`atklearn.choose_drop` chooses it by cross-validation
+# on the noisy labels themselves. What happens around the true share:
 
 print("drop   test error, %   wrong labels found, %")
 for drop in (0.0, 0.1, 0.15, 0.2, 0.25):
@@ -95,8 +95,9 @@ for drop in (0.0, 0.1, 0.15, 0.2, 0.25):
     print(f"{drop:4.2f}{100 * (1 - model.score(X_new, y_new)):16.1f}{found:24.0f}")
 
 # %%
-# Too little is better than too much. With a quarter set aside nearly all wrong labels are found and the model is worse than
-# the average: what goes with them are hard rows, and they are missed. Beyond that a fit warns that most of a class is gone.
+# Too little is better than too much. With a quarter set aside nearly all wrong labels are found and the model is worse
+# than the average: what goes with them are hard rows, and they are missed. Beyond that a fit warns that most of a
+# class is gone.
 #
-# Ten classes help: a wrong label lands where it is alone. With two classes flipped at random, a linear model is pulled from
-# both sides alike and there is little to win.
+# Ten classes help: a wrong label lands where it is alone. With two classes flipped at random, a linear model is pulled
+# from both sides alike and there is little to win.

@@ -2,8 +2,8 @@
 A rare group on the wrong side
 ==============================
 
-One sample in fifty belongs to a small group that lies apart from the rest of its class. Nobody has marked the group, and
-a linear classifier that gets everybody else right looks good without it. Who notices?
+One sample in fifty belongs to a small group that lies apart from the rest of its class. Nobody has marked the group,
+and a linear classifier that gets everybody else right looks good without it. Who notices?
 """
 
 # %%
@@ -24,6 +24,7 @@ AVERAGE, ATK, OTHER, ANOTHER = "#B5568F", "#009E73", "#0072B2", "#C98A00"
 
 
 def two_classes(n, spread, seed):
+    """Return points, classes, and who is of the rare group."""
     rng = np.random.default_rng(seed)
     y = np.where(rng.random(n) < 0.5, 1, -1)
     rare = (y > 0) & (rng.random(n) < 0.06)
@@ -40,8 +41,8 @@ print(f"{rare.sum()} of {len(y)} rows are of the rare group, {np.mean(y > 0):.0%
 # What one would try
 # ------------------
 #
-# Class weights, a decision threshold tuned by cross-validation, a weaker penalty; and AT_k, the mean of the largest tenth
-# of the losses.
+# Class weights, a decision threshold tuned by cross-validation, a weaker penalty; and AT_k, the mean of the largest
+# tenth of the losses.
 
 models = {
     "average": ATkClassifier(k=1.0),
@@ -54,12 +55,14 @@ models = {
 print(f"{'error on new rows, %':22}{'all':>6}{'rare group':>12}{'the others':>12}")
 for name, model in models.items():
     wrong = model.fit(X, y).predict(X_new) != y_new
-    print(f"{name:22}{100 * wrong.mean():6.2f}{100 * wrong[rare_new].mean():12.1f}{100 * wrong[~rare_new].mean():12.2f}")
+    print(
+        f"{name:22}{100 * wrong.mean():6.2f}{100 * wrong[rare_new].mean():12.1f}{100 * wrong[~rare_new].mean():12.2f}"
+    )
 
 # %%
-# The average gives most of the group up. Class weights change next to nothing: the classes are of equal size, it is within
-# one of them that some are few. A threshold moves the boundary, and cannot turn it. AT_k turns it: once the many are
-# classified well, they leave the top tenth, and the few that are left have a say.
+# The average gives most of the group up. Class weights change next to nothing: the classes are of equal size, it is
+# within one of them that some are few. A threshold moves the boundary, and cannot turn it. AT_k turns it: once the
+# many are classified well, they leave the top tenth, and the few that are left have a say.
 #
 # A tenfold C does as well here. The group is sacrificed to the penalty on the weights, and 13 rows weigh little
 # against it. If you tune C by a score that sees the group you may not need AT_k; it gets there at the usual penalty.
@@ -93,8 +96,8 @@ plt.show()
 # When it does not help
 # ---------------------
 #
-# With wider clusters the classes overlap. Then the largest losses are those of the overlap, and AT_k listens to them before
-# it listens to the group.
+# With wider clusters the classes overlap. Then the largest losses are those of the overlap, and AT_k listens to them
+# before it listens to the group.
 
 X, y, rare = two_classes(600, 0.4, seed=0)
 X_new, y_new, rare_new = two_classes(20_000, 0.4, seed=1)

@@ -2,17 +2,17 @@
 Learning from a stream
 ======================
 
-Rows arrive in blocks and are not kept. The stochastic algorithm of the paper learns the weights and the threshold lambda
-together, one row at a time. How close does it come to the exact solver, which has all rows before it?
+Rows arrive in blocks and are not kept. The stochastic algorithm of the paper learns the weights and the threshold
+lambda together, one row at a time. How close does it come to the exact solver, which has all rows before it?
 """
 
 # %%
 # One pass
 # --------
 #
-# Deliveries come in blocks of 500: how far and how high they went, and how long it took. ``partial_fit`` sees each block
-# once. Beside AT_k with k = 0.2 runs the average. The features are brought to similar size by what is known of the town,
-# since nobody has seen all rows.
+# Deliveries come in blocks of 500: how far and how high they went, and how long it took. ``partial_fit`` sees each
+# block once. Beside AT_k with k = 0.2 runs the average. The features are brought to similar size by what is known of
+# the town, since nobody has seen all rows.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -25,6 +25,7 @@ AVERAGE, ATK = "#B5568F", "#009E73"
 
 
 def block(number):
+    """Return the features and minutes of the next deliveries."""
     table = make_deliveries(500, random_state=number)
     return np.column_stack([table["distance_km"] / 2 - 2, table["climb_m"] / 30 - 2]), table["minutes"]
 
@@ -41,14 +42,15 @@ for number in range(60):
 # The reference
 # -------------
 #
-# The exact solver on all 30,000 rows at once gives the smallest objective there is, within ``dual_gap_``. Every state of
-# the streams is measured by it, on all rows: the mean of the largest fifth of the squared errors, and the penalty.
+# The exact solver on all 30,000 rows at once gives the smallest objective there is, within ``dual_gap_``. Every state
+# of the streams is measured by it, on all rows: the mean of the largest fifth of the squared errors, and the penalty.
 
 X, y = (np.concatenate(parts) for parts in zip(*map(block, range(60)), strict=True))
 exact = ATkRegressor(k=k, C=C).fit(X, y)
 
 
 def objective(coef, intercept):
+    """Return the mean of the largest fifth of the squared errors, and the penalty."""
     losses = (y - X @ coef - intercept) ** 2
     return average_top_k(k).value(losses) + coef @ coef / (2 * C)
 
