@@ -198,9 +198,7 @@ class TestEngine:
         X = rng.standard_normal((600, 4))
         return X, (X[:, :3] + 0.3 * rng.standard_normal((600, 3))).argmax(axis=1)
 
-    @pytest.mark.parametrize(
-        ("k", "backend"), [(0.5, "sequential"), (1.0, "threading"), (0.5, "threading"), (0.5, "loky")]
-    )
+    @pytest.mark.parametrize(("k", "backend"), [(0.5, "sequential"), (0.5, "threading"), (1.0, "loky")])
     def test_files_or_memory(self, data, tmp_path, monkeypatch, k, backend):
         monkeypatch.syspath_prepend(FOLDER)  # for processes, which import the example by its name
         X, y = data
