@@ -74,11 +74,11 @@ def found_by(network):
         return (network(X_new).argmax(1) == 1) & known
 
 
-overlaps, found = {}, {}
+overlaps, early, found = {}, {}, {}
 for name, loss in losses.items():
     torch.manual_seed(0)
     network = nn.Sequential(
-        nn.Conv2d(1, 12, 5, padding=2), nn.ReLU(), nn.Conv2d(12, 12, 5, padding=2), nn.ReLU(), nn.Conv2d(12, 2, 1)
+        nn.Conv2d(1, 8, 5, padding=2), nn.ReLU(), nn.Conv2d(8, 8, 5, padding=2), nn.ReLU(), nn.Conv2d(8, 2, 1)
     )
     optimizer = torch.optim.Adam(network.parameters(), lr=0.005)
     overlaps[name] = []
@@ -90,6 +90,8 @@ for name, loss in losses.items():
         if step % 25 == 0:
             ours, truth = found_by(network), y_new == 1
             overlaps[name].append(((ours & truth).sum() / (ours | truth).sum()).item())
+        if step == 75:
+            early[name] = found_by(network)
     found[name] = found_by(network)
 
 print(f"{'':14}{'overlap, %':>12}{'of the curves found, %':>24}{'of the found right, %':>23}")
@@ -101,11 +103,13 @@ for name, ours in found.items():
 # %%
 # What they find
 # --------------
+#
+# Two new images, and what is found after 75 of the 200 steps, when the difference is easiest to see.
 
 figure, axes = plt.subplots(2, 4, figsize=(8.4, 4.6), layout="constrained")
 for row, number in enumerate((8, 12)):
     pictures = {"image": X_new[number, 0], "truth": truth[number]}
-    pictures |= {name: found[name][number] for name in ("mean", "AT_k")}
+    pictures |= {name: early[name][number] for name in ("mean", "AT_k")}
     for ax, (name, picture) in zip(axes[row], pictures.items(), strict=True):
         ax.imshow(picture[2:-2, 2:-2].numpy(), cmap="gray_r", interpolation="nearest")
         ax.set(xticks=[], yticks=[])
@@ -119,7 +123,7 @@ plt.show()
 # --------
 #
 # The mean first says background everywhere, then it catches up, most of the way. The class weight is quick as well, and
-# stays behind because it paints the curves too thick: a fifth of what it finds is background.
+# stays behind because it paints the curves too thick: a quarter of what it finds is background.
 
 figure, ax = plt.subplots(figsize=(8, 3.6), layout="constrained")
 steps = range(25, 201, 25)

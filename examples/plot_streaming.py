@@ -98,4 +98,4 @@ for passes in (1, 5, 20):
     model = SGDATkClassifier(k=k, C=C, max_iter=passes, tol=None, random_state=0).fit(points, label)
     losses = np.logaddexp(0.0, -label * model.decision_function(points))
     value = average_top_k(k).value(losses) + (model.coef_**2).sum() / (2 * C)
-    print(f"{passes:2} passes: {100 * (value / best.objective_ - 1):.2f} % above the smallest objective")
+    print(f"passes: {passes:2}, {100 * (value / best.objective_ - 1):.2f} % above the smallest objective")
