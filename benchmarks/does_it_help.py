@@ -1,8 +1,8 @@
-"""Does AT_k help? Every measure on every data set of the paper and some of scikit-learn's, by the library's own comparison.
+"""Does AT_k help? Every measure on sets of the paper and of scikit-learn, by the library's own comparison.
 
-For each set and measure: the best average against the best AT_k, both chosen by that measure within the training parts, on rows
-that no fit has seen; the answer of `atklearn.compare`; and the answer with a tuned threshold (two classes) or an affine map of
-the predictions (numbers) allowed on both sides, which is what one would try instead. Prints Markdown.
+For each set and measure: the best average against the best AT_k, both chosen by that measure within the training parts,
+on rows that no fit has seen; the answer of `atklearn.compare`; and the answer with a tuned threshold (two classes) or
+an affine map of the predictions (numbers) allowed on both sides, which is what one would try instead. Prints Markdown.
 
 Usage: ./run bench does_it_help DIR [SET ...]    DIR holds the paper's files: `atklearn datasets` says which
 """

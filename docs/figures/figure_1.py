@@ -1,4 +1,4 @@
-"""Figure 1 of the paper: a rare group and an outlier above, a rare class and an outlier below; log loss left, hinge right."""
+"""Figure 1 of the paper: outliers with a rare group above, with a rare class below; log loss left, hinge right."""
 
 from __future__ import annotations
 

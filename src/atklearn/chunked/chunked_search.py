@@ -135,7 +135,7 @@ class ChunkedATkCV(OnChunks, LinearATkCV):
             self._make_grids(posed)
             if isinstance(self, ClassifierMixin):
                 self.classes_ = surveyed.classes
-            counted = surveyed.counted()
+            counted = surveyed.counted(Labels(surveyed.classes) if posing.is_classification else None)
             self.n_samples_ = counted.n_rows
             checkpoint = None
             if self.checkpoint is not None:
