@@ -38,7 +38,7 @@ nitpicky = True
 nitpick_ignore_regex = [(r"py:.*", r"(?!atklearn\b).*")]
 suppress_warnings = ["config.cache"]  # the order of the gallery is a function, which is not cached
 
-myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath", "html_image"]
 myst_heading_anchors = 4
 
 autosummary_generate = True

@@ -28,7 +28,9 @@ class Page(HTMLParser):
 
 def broken_links(folder: Path) -> list[str]:
     """Return ``page: link`` of all links to files or places that are not there."""
-    pages = {path.resolve(): Page(path) for path in sorted(folder.rglob("*.html"))}
+    # The theme keeps templates of its own in _static: no pages.
+    paths = (path for path in sorted(folder.rglob("*.html")) if "_static" not in path.parts)
+    pages = {path.resolve(): Page(path) for path in paths}
     broken = []
     for path, page in pages.items():
         for link in sorted(page.links):
