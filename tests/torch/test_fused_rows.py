@@ -14,8 +14,10 @@ from atklearn.torch.fused_rows import average_top_k_rows, pays, threshold_rows
 if not (torch.cuda.is_available() and HAS_TRITON):
     pytest.skip("needs a GPU with Triton, and a PyTorch built for it", allow_module_level=True)
 
-# PyTorch warns of itself: that it may overlook waiting, and of what its compiler still uses
-pytestmark = pytest.mark.filterwarnings("ignore:Synchronization debug mode", "ignore:.*torch.jit.*deprecated")
+# PyTorch warns of itself: that it may overlook waiting, and of what its compiler still uses and does
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Synchronization debug mode", "ignore:.*torch.jit.*deprecated", "ignore:.*should not be instantiated"
+)
 N = 2**17 + 5  # no multiple of anything that the kernels take at a time
 
 

@@ -20,9 +20,10 @@ SAMPLE, PIVOTS = 16384, 512  # losses looked at for the bracket, and those of th
 BIN_BITS, BINS = constant(9), 512
 SLOTS = 16  # counters of a row, which fill one cache line
 
-# the counters of a row: the ends of its bracket, how many losses are where, what was listed, how much is done
-BOTTOM, TOP, ABOVE, AT_TOP, AT_BOTTOM, EXIST, LISTED, LEFT_OUT, BINNED, LOW, HIGH, FINISHED = (
-    constant(slot) for slot in range(12)
+# the counters of a row: the ends of its bracket, how many losses are where, what was listed, how much is done, and
+# between what the finite losses of the sample lie
+BOTTOM, TOP, ABOVE, AT_TOP, AT_BOTTOM, EXIST, LISTED, LEFT_OUT, BINNED, LOW, HIGH, FINISHED, SEEN_LOW, SEEN_HIGH = (
+    constant(slot) for slot in range(14)
 )
 NOTHING = constant(-(2**31))  # the key of a loss that does not exist: below all others
 LARGEST_KEY = constant(2**31 - 1)
@@ -111,6 +112,10 @@ def bracket(
             tl.atomic_min(counter + TOP, end, sem="relaxed")
         if at_least >= rank + margin:
             tl.atomic_max(counter + BOTTOM, end, sem="relaxed")
+    if tl.program_id(0) == 0:
+        finite = (keys > LOWEST_KEY) & (keys < INFINITE_KEY)
+        tl.store(counter + SEEN_LOW, tl.min(tl.where(finite, keys, LARGEST_KEY), 0).to(tl.int64))
+        tl.store(counter + SEEN_HIGH, tl.max(tl.where(finite, keys, NOTHING), 0).to(tl.int64))
 
 
 @jit
@@ -139,6 +144,27 @@ def ends_of(counter):
 def bits_of(width):
     """Return a number of bits that is enough for the numbers up to ``width``."""
     return tl.maximum((width.to(tl.float32).to(tl.int32, bitcast=True) >> 23) - 126, 0)
+
+
+@jit
+def bins_of(counter):
+    """Return the key at which the bins of the listed losses begin, and how many bits of a key lie within one bin.
+
+    Where k is close to 0 or to all, no loss of the sample is surely beyond the threshold, and an end of the bracket
+    stays infinite. Bins that reached so far would hold all of the listed in a few of them: they end with the sample.
+    """
+    _, _, _, _, first_key, last_key = ends_of(counter)
+    low = tl.maximum(first_key.to(tl.int64), tl.load(counter + SEEN_LOW))
+    high = tl.minimum(last_key.to(tl.int64), tl.load(counter + SEEN_HIGH))
+    shift = tl.maximum(bits_of(tl.maximum(high - low, 0)) - BIN_BITS, 0)
+    return low.to(tl.int32), shift.to(tl.uint32)
+
+
+@jit
+def bin_of(key, low, shift):
+    """Return the bins of keys: the first and the last one take what lies beyond them."""
+    offset = tl.maximum(key, low).to(tl.uint32) - low.to(tl.uint32)
+    return tl.minimum((offset >> shift).to(tl.int32), (1 << BIN_BITS) - 1)
 
 
 @jit
@@ -206,8 +232,7 @@ def count_bins(
 ):  # fmt: skip
     """Count the listed losses in bins of equally many keys."""
     row = tl.program_id(1).to(tl.int64)
-    _, _, _, _, first_key, last_key = ends_of(counters + row * N_SLOTS)
-    shift = tl.maximum(bits_of(last_key.to(tl.int64) - first_key.to(tl.int64)) - BIN_BITS, 0)
+    low, shift = bins_of(counters + row * N_SLOTS)
     lists = tl.program_id(0) * LISTS + tl.arange(0, LISTS)
     length = tl.load(lengths + row * n_lists + lists, mask=lists < n_lists, other=0)
     counts = tl.zeros((N_BINS,), tl.int32)
@@ -217,7 +242,7 @@ def count_bins(
         exists = place[None, :] < length[:, None]
         at = (row * n_lists + lists)[:, None] * capacity + place[None, :]
         key = key_of(tl.load(listed + at, mask=exists, other=0.0))
-        its_bin = ((key.to(tl.uint32) - first_key.to(tl.uint32)) >> shift.to(tl.uint32)).to(tl.int32)
+        its_bin = bin_of(key, low, shift)
         # Missing ones go into bin 0 and are taken out below: a mask that is reshaped may come in another order.
         counts += tl.histogram(tl.where(exists, its_bin, 0).reshape(LISTS * WIDTH), N_BINS)
         missing += LISTS * WIDTH

@@ -8,7 +8,6 @@ from atklearn.torch.fused_kernels import (
     ABOVE,
     AT_BOTTOM,
     AT_TOP,
-    BIN_BITS,
     BINNED,
     EXIST,
     FINISHED,
@@ -19,6 +18,8 @@ from atklearn.torch.fused_kernels import (
     LOW,
     LOWEST_KEY,
     NOTHING,
+    bin_of,
+    bins_of,
     bits_of,
     ends_of,
     key_of,
@@ -93,9 +94,9 @@ def settle(
     row = tl.program_id(1).to(tl.int64)
     programs = tl.num_programs(0)
     counter = counters + row * N_SLOTS
-    bottom_key, top_key, tied_bottom, tied_top, first_key, last_key = ends_of(counter)
+    bottom_key, top_key, tied_bottom, tied_top, _, _ = ends_of(counter)
     bottom, top = loss_of(bottom_key), loss_of(top_key)
-    shift = tl.maximum(bits_of(last_key.to(tl.int64) - first_key.to(tl.int64)) - BIN_BITS, 0)
+    low_key, shift = bins_of(counter)
     n_listed = tl.load(counter + LISTED)
     all_listed = (tl.load(counter + LEFT_OUT) == 0) & (n_listed <= binned_capacity)
     above = tl.load(counter + ABOVE)
@@ -128,7 +129,7 @@ def settle(
             x = tl.load(listed + spot, mask=exists, other=0.0).reshape(SIZE)
             exists = exists.reshape(SIZE)
             key = key_of(x)
-            its_bin = ((key.to(tl.uint32) - first_key.to(tl.uint32)) >> shift.to(tl.uint32)).to(tl.int32)
+            its_bin = bin_of(key, low_key, shift)
             total += tl.where(exists & (its_bin > chosen), x, 0.0).to(tl.float64)
             found = exists & (its_bin == chosen)
             n_found = tl.sum(found.to(tl.int32), 0)
