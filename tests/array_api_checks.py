@@ -1,7 +1,7 @@
 """Scikit-learn's checks of the array API, in a process of their own: SciPy has to know of it when it is imported.
 
-``python array_api_checks.py ESTIMATOR`` runs them for one estimator and prints how many have passed; a check that
-fails, or that is skipped although its library and its device are here, ends the process with an error.
+``python array_api_checks.py ESTIMATOR ...`` runs them and prints for each how many have passed; a check that fails, or
+that is skipped although its library and its device are here, ends the process with an error.
 """
 
 from __future__ import annotations
@@ -49,18 +49,25 @@ def checks_of(estimator):
     return [check for check in found + values if all(is_here(*each) for each in device_of(check))]
 
 
-def main(name):
+def main(names):
     os.environ["SCIPY_ARRAY_API"] = "1"
     import warnings
 
+    import atklearn
+
+    warnings.simplefilter("error")
+    # thirty samples of which one class has few are told apart by anything
+    warnings.simplefilter("ignore", atklearn.CollapseWarning)
+    for name in names:
+        run_checks(name)
+
+
+def run_checks(name):
     import atklearn
     from atklearn.problems import posing
 
     options = {"ks": 2, "Cs": 2, "cv": 2} if name.endswith("CV") else {}
     estimator = getattr(atklearn, name)(tol=1e-9, **options)
-    warnings.simplefilter("error")
-    # thirty samples of which one class has few are told apart by anything
-    warnings.simplefilter("ignore", atklearn.CollapseWarning)
     checks = checks_of(estimator)
     by_default = posing.is_quicker_on_host
     for posing.is_quicker_on_host in (by_default, lambda *_: False):  # by compiled code, then as tensors
@@ -68,10 +75,11 @@ def main(name):
             try:
                 check(estimator)
             except BaseException:  # SkipTest is an exception like any other
-                print(f"failed: {check.func.__name__} {check.keywords}", file=sys.stderr)
+                print(f"failed for {name}: {check.func.__name__} {check.keywords}", file=sys.stderr)
                 raise
-    print(len(checks), sorted({namespace for check in checks for namespace, _ in device_of(check)}))
+    posing.is_quicker_on_host = by_default
+    print(name, len(checks), sorted({namespace for check in checks for namespace, _ in device_of(check)}))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1:])

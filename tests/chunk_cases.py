@@ -12,7 +12,7 @@ from atklearn import ATkClassifier, ATkRegressor
 
 CLASSIFICATION = ("log_loss", "hinge", "squared_hinge")
 REGRESSION = ("squared_error", "absolute_error", "huber")
-N_PROBLEMS = 20
+N_PROBLEMS = 10
 
 
 @dataclass(frozen=True)

@@ -18,3 +18,9 @@ def rides(folder, n=200, **columns):
     frame = mixed_table(n).drop(columns=["comment"]).assign(**columns)
     frame.to_csv(folder / "rides.csv", index=False)
     return frame
+
+
+def few_columns(folder, n=200, name="number"):
+    """Write a table of two numbers and the target, quick to compare on."""
+    frame = mixed_table(n)[["number", "whole", "rides"]].rename(columns={"number": name})
+    frame.to_csv(folder / "rides.csv", index=False)

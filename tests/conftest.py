@@ -9,10 +9,18 @@ import pytest
 from dask_clusters import CALM, started_cluster
 from distributed import Client
 
+from atklearn.study import settings
+
 # Started in the background, a shell's child ignores Ctrl-C for good, and so would everything tests send it to.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 dask.config.set(CALM)  # for the clusters that tests start in this process
+
+
+@pytest.fixture
+def three_folds(monkeypatch):
+    """Quick comparisons with three folds instead of ten, where it matters only that they are run."""
+    monkeypatch.setitem(settings._QUICK, "n_folds", 3)
 
 
 @pytest.fixture(scope="session")

@@ -16,6 +16,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.usefixtures("three_folds")
 def test_from_a_table_to_predictions_with_trees(folder):
     """The same command goes on with what is there, and fits nothing anew."""
     frame = rides(folder, n=120)

@@ -16,8 +16,11 @@ from typer.testing import CliRunner
 
 from atklearn import compare
 from atklearn.cli import app
+from atklearn.study import settings
 from atklearn.study.saving import load_model
 from atklearn.study.split_grids import SplitGrids
+
+pytestmark = pytest.mark.usefixtures("three_folds")
 
 FEW = {"quick": True, "loss": "log_loss", "n_jobs": 1, "verbose": False}
 
@@ -28,7 +31,9 @@ def rides(n=150):
 
 @pytest.fixture(scope="module")
 def result():
-    return compare(rides(), target="rides", group="town", **FEW)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setitem(settings._QUICK, "n_folds", 3)
+        return compare(rides(), target="rides", group="town", **FEW)
 
 
 def test_a_frame_and_its_file_have_the_same_answer(tmp_path, monkeypatch, result):
@@ -71,7 +76,7 @@ def test_in_a_notebook_it_shows_the_answer_and_the_pictures(result):
 
 
 def test_hostile_names_stay_text():
-    frame = rides().rename(columns={"number": "<script>alert(1)</script>"})
+    frame = rides()[["number", "town", "rides"]].rename(columns={"number": "<script>alert(1)</script>"})
     html = compare(frame, "rides", **FEW)._repr_html_()
     assert "<script" not in html
 
@@ -107,7 +112,7 @@ def test_bad_input_is_one_sentence():
 
 
 def test_another_encoding_is_another_run_and_it_says_where(tmp_path, capsys):
-    rides(60).to_csv(tmp_path / "rides.csv", index=False)
+    rides(60)[["number", "town", "rides"]].to_csv(tmp_path / "rides.csv", index=False)
     runs = [
         compare(tmp_path / "rides.csv", "rides", encoding=encoding, out=tmp_path / "run", **FEW)
         for encoding in (None, "latin-1")
@@ -123,9 +128,10 @@ def test_another_encoding_is_another_run_and_it_says_where(tmp_path, capsys):
 SCRIPT = """
 print("begun")
 import numpy as np
-import atklearn.study.running
+import atklearn.study.running, atklearn.study.settings
 from atklearn import compare
 atklearn.study.running._WORTH_PROCESSES = 0.0
+atklearn.study.settings._QUICK["n_folds"] = 2
 X = np.random.default_rng(0).standard_normal((60, 2))
 print(compare(X, X[:, 0] + X[:, 1] ** 2, quick=True, loss="squared_error", n_jobs=2, verbose=False))
 """
@@ -141,8 +147,7 @@ def test_a_script_without_a_guard_runs_once(tmp_path):
 
 
 def test_a_notebook_runs_without_a_screen(tmp_path):
-    frame = rides(100)
-    frame.to_csv(tmp_path / "rides.csv", index=False)
+    rides(80)[["number", "whole", "rides"]].to_csv(tmp_path / "rides.csv", index=False)
     cell = 'from atklearn import compare\ncompare("rides.csv", target="rides", quick=True, loss="log_loss", n_jobs=1)'
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell)])
     nbclient.NotebookClient(notebook, resources={"metadata": {"path": str(tmp_path)}}, timeout=300).execute()

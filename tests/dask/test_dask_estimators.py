@@ -114,13 +114,13 @@ def test_estimators_clone_and_travel_without_their_client(client):
 
 
 def test_k_and_C_are_chosen_on_a_cluster(client):
-    X, f = draw(600)
+    X, f = draw(200)
     grid = {"ks": [0.5, 1.0], "Cs": [10.0], "cv": 2, "scoring": "balanced_error"}
-    model = ATkClassifierCV(client=client, **grid).fit(cut_array(X, [200, 600]), f > 0.0)
-    here = ATkClassifierCV(**grid).fit(cut_array(X, [350, 600]), f > 0.0)
+    model = ATkClassifierCV(client=client, **grid).fit(cut_array(X, [80, 200]), f > 0.0)
+    here = ATkClassifierCV(**grid).fit(cut_array(X, [120, 200]), f > 0.0)
     np.testing.assert_allclose(model.cv_results_["mean_test_score"], here.cv_results_["mean_test_score"], atol=5e-3)
     assert_same_fit(model.best_estimator_, here.best_estimator_, rtol=1e-2)
-    assert isinstance(model.predict_proba(cut_array(X, [200, 600])), da.Array)
+    assert isinstance(model.predict_proba(cut_array(X, [80, 200])), da.Array)
 
 
 # What may happen to a cluster
@@ -140,7 +140,7 @@ def before_question(monkeypatch, number, action):
     return asked
 
 
-@pytest.mark.parametrize("moment", range(5))
+@pytest.mark.parametrize("moment", [1, 4])
 def test_a_fit_survives_the_death_of_a_worker(doomed_client, monkeypatch, moment):
     X, f = draw(4000)
     options = {"k": 0.6, "tol": 1e-10}

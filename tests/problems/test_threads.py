@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import subprocess
 import sys
 import threading
 
@@ -113,6 +114,17 @@ def test_errors_in_other_threads_arrive(monkeypatch):
     done = []
     threads.run(lambda first, last: done.append((first, last)), 4, 100.0)  # they work on
     assert sorted(done) == [(0, 2), (2, 4)]
+
+
+def test_first_calls_at_the_same_time_find_all_types_known():
+    """Numba would look types up in one thread while another adds to them: all are there once atklearn is imported."""
+    script = (
+        "import atklearn, numpy as np; from numba.core.typing.typeof import typeof_impl; "
+        "from atklearn.problems import threads; "
+        "known = len(typeof_impl.registry); threads.extremes(np.ones(4)); print(len(typeof_impl.registry) - known)"
+    )
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "0"
 
 
 @pytest.mark.usefixtures("small_blocks")

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 
 import pytest
 from compared_pages import compared, many_kinds
 
 
 @pytest.fixture(scope="session")
-def runs(tmp_path_factory):
-    """Comparisons of every kind, as lines."""
-    folder = tmp_path_factory.mktemp("compare")
-    return {
-        name: list(map(json.dumps, compared(data, folder / f"{name}.jsonl"))) for name, data in many_kinds().items()
-    }
+def records(tmp_path_factory):
+    """Comparisons of every kind by name, each made once, when first asked for."""
+    folder, kinds = tmp_path_factory.mktemp("compare"), many_kinds()
 
+    @cache
+    def lines(name):
+        return list(map(json.dumps, compared(kinds[name], folder / f"{name}.jsonl")))
 
-@pytest.fixture
-def records(runs):
-    def of(name):
-        return [json.loads(line) for line in runs[name]]
-
-    return of
+    return lambda name: [json.loads(line) for line in lines(name)]

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import sys
 
-from commands import call, rides
+import pytest
+from commands import call, few_columns, rides
 
 FEW = ["compare", "rides.csv", "--target", "rides", "--quick", "--loss", "log_loss", "--json"]
 
 
+@pytest.mark.usefixtures("three_folds")
 def test_a_cluster_gives_the_same_answer(tmp_path, monkeypatch, scheduler):
     monkeypatch.chdir(tmp_path)
-    rides(tmp_path)
+    few_columns(tmp_path, n=100)
     results = [
         call(*FEW, "--out", name, *options)
         for name, options in (("here", ["--jobs", 1]), ("there", ["--scheduler", scheduler]))

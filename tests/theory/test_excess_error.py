@@ -45,7 +45,7 @@ class TestExcessError:
 
     @collapses
     @pytest.mark.parametrize("name", DISTRIBUTIONS)
-    @pytest.mark.parametrize(("n", "mu"), [(100, 0.1), (30_000, 0.2), (1_000_000, 0.1)])
+    @pytest.mark.parametrize(("n", "mu"), [(100, 0.1), (1_000_000, 0.1)])
     def test_over_1000_training_sets_the_bound_is_not_exceeded_too_often(self, name, n, mu):
         distribution, setting = DISTRIBUTIONS[name]
         points, positive, prior = distribution

@@ -38,6 +38,11 @@ def _refusing(function: Any) -> Any:
 numba, ir = _module("numba"), _module("llvmlite.ir")
 types, _extending = _module("numba.core.types"), _module("numba.extending")
 HAS_NUMBA = numba is not None and ir is not None
+if HAS_NUMBA:
+    # Left alone, Numba would learn its types with the first call, and fail a second thread that calls at that moment.
+    _target = import_module("numba.core.registry").cpu_target
+    _target.typing_context.refresh()
+    _target.target_context.refresh()
 
 # Numba's own, so that nothing comes between a caller and the compiled code.
 njit = numba.njit if HAS_NUMBA else lambda **_: _refusing
