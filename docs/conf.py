@@ -108,4 +108,4 @@ html_theme_options = {
     "footer_end": [],
     "show_toc_level": 2,
 }
-html_sidebars = {"index": [], "five-minutes": []}
+html_sidebars = {"index": [], "five-minutes": [], "benchmarks": []}
