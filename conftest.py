@@ -1,9 +1,14 @@
-"""What is collected: without PyTorch, which is nobody's duty to install, its tests are named instead of run."""
+"""What holds wherever tests stand, in docstrings, too: the same draws in every run, and what is collected.
+
+Without PyTorch, which is nobody's duty to install, its tests are named instead of run.
+"""
 
 from __future__ import annotations
 
 from importlib.util import find_spec
 from pathlib import Path
+
+import numpy as np
 
 HERE = Path(__file__).parent
 FOUND = find_spec("torch")  # the folder of its tests is found by that name, too, but has no origin
@@ -18,6 +23,19 @@ NEEDS_TORCH = [
 WITHOUT_TORCH = NEEDS_TORCH if FOUND is None or FOUND.origin is None else []
 
 collect_ignore = WITHOUT_TORCH
+
+
+def seed():
+    """Seed NumPy's global generator, which is what `random_state=None` draws from."""
+    np.random.seed(0)  # noqa: NPY002
+
+
+seed()  # for what is drawn while tests are collected
+
+
+def pytest_runtest_setup():
+    """Let no test depend on luck, nor on which others ran before it."""
+    seed()
 
 
 def pytest_terminal_summary(terminalreporter):
