@@ -3,6 +3,7 @@
 ./run bench                       measure all claims that this machine can, then write the page
 ./run bench suite CLAIM ...       only these: names as --list prints them, or how they begin (linear, wide/ridge)
     --check     measure again, and say which ratios left the stored range widened by the noise; writes nothing
+    --add       keep the rounds that are stored and add new ones: what another host of the kind makes of it
     --missing   only what has no result on this machine yet: goes on where a run was interrupted
     --tiny      see that everything runs, on a few hundred rows; writes nothing
     --page      write the page from the results files, and measure nothing
@@ -73,7 +74,7 @@ def stored(name: str, machine: dict[str, object]) -> Results:
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("claims", nargs="*", metavar="CLAIM")
-    for option in ("check", "missing", "tiny", "page", "list"):
+    for option in ("add", "check", "missing", "tiny", "page", "list"):
         parser.add_argument(f"--{option}", action="store_true")
     parser.add_argument("--machine")
     asked = parser.parse_args(arguments)
@@ -97,7 +98,8 @@ def main(arguments: list[str]) -> int:
         elif asked.check and claim.id in known and not known[claim.id].agrees_with(result):
             left.append(f"{claim.id}: {result.ratio:.3g}, stored {told(known[claim.id])}")
         elif not asked.tiny and not asked.check:
-            results = results.merged(result, CLAIMS)
+            added = result.after(known[claim.id]) if asked.add and claim.id in known else result
+            results = results.merged(added, CLAIMS)
             results.write()
     if not asked.tiny and not asked.check:
         page.write(read_all())

@@ -90,10 +90,11 @@ range below.
 
 **Ratios are our time over theirs: below 1 we are faster, and where we are slower the figure is bold.** Both run in
 the same process and take turns, after a round that does not count; every round has a ratio, and the tables show
-the median and the range over the rounds. A rerun on the same machine should fall into that range widened by
-{noise:.0%}, on several threads by {threads:.0%}, since a shared machine's second core is not always free; on
-another machine ratios differ more. *Accuracy* is measured, not asked for: the excess of the objective over a
-certified lower bound of its optimum, ours / theirs, relative. It is the objective of each: where ours has k < n
+the median and the range over the rounds, which may be of several hosts of a kind (`--add`); seconds are the last
+run's. A rerun on such a machine should fall into that range widened by {noise:.0%}, on several threads by
+{threads:.0%}, since a shared machine's second core is not always free; on another kind ratios differ more.
+*Accuracy* is measured, not asked for: the excess of the objective over a certified lower bound of its optimum,
+ours / theirs, relative. It is the objective of each: where ours has k < n
 and theirs is the average, these are two problems. Data are generated, and chosen by us: run it on yours.
 """
 

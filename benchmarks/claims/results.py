@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import platform
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -21,7 +21,10 @@ NOISE, NOISE_OF_THREADS = 0.25, 0.5
 
 @dataclass(frozen=True)
 class Result:
-    """What a claim came to: a ratio per round, ours over theirs; medians of seconds; excesses over the bound."""
+    """What a claim came to: a ratio per round, ours over theirs; medians of seconds; excesses over the bound.
+
+    Rounds may be of several runs; seconds, excesses, versions and the date are the last one's.
+    """
 
     id: str
     task: str
@@ -43,6 +46,16 @@ class Result:
     def ratio(self) -> float:
         """The median over the rounds."""
         return median(self.ratios)
+
+    def after(self, earlier: Result) -> Result:
+        """Return this result with the rounds of an earlier one of the same claim."""
+        same = (self.task, self.sizes, self.over, self.threads) == (
+            earlier.task,
+            earlier.sizes,
+            earlier.over,
+            earlier.threads,
+        )
+        return replace(self, ratios=[*earlier.ratios, *self.ratios]) if same else self
 
     def agrees_with(self, other: Result) -> bool:
         """Whether the ratio of another run is within the range of this one, widened by the noise."""

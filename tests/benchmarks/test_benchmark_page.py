@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from dataclasses import replace
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ measuring = importlib.import_module("claims.measuring")
 CLAIMS = importlib.import_module("claims.catalogue").CLAIMS
 
 FILES = results.read_all()
+README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 MACHINE = {
     "cpu": "some processor", "cores": 2, "gpu": None, "system": "Linux", "python": "3.11", "versions": {"numpy": "2.0"},
     "date": "1 May 2026",
@@ -45,6 +47,48 @@ def test_results_are_of_the_claims_as_they_are_now():
     told = {name: (one.task, one.sizes, one.over) for name, one in CLAIMS.items()}
     stale = [one.id for file in FILES for one in file.results if (one.task, one.sizes, one.over) != told[one.id]]
     assert stale == []
+
+
+def span(machine, pattern):
+    """Return how the ratios of some claims on a machine are told."""
+    ratios = sorted(
+        one.ratio for file in FILES if file.name == machine for one in file.results if fnmatch(one.id, pattern)
+    )
+    ends = [f"**{page.number(ratio)}**" if round(ratio, 2) > 1.0 else page.number(ratio) for ratio in ratios]
+    return " to ".join(dict.fromkeys([ends[0], ends[-1]]))
+
+
+@pytest.mark.parametrize(
+    ("row", "told"),
+    {
+        "cvxpy": ["2-cores convex/cvxpy-*"],
+        "`dro`": ["2-cores convex/dro-*"],
+        "ReHLine": ["2-cores convex/rehline-*", "2-cores convex/quantile-regressor"],
+        "`LogisticRegression` (lbfgs)": ["2-cores linear/lbfgs-*-1-1", "2-cores linear/lbfgs-*-0.5-1"],
+        "the same on two": ["2-cores linear/lbfgs-*-all", "h200 threads/lbfgs-1", "h200 threads/lbfgs-0.7"],
+        "dask-ml": ["2-cores clusters/dask-ml-*"],
+        "LightGBM": ["2-cores boosting/*"],
+        "on a GPU": ["h200 gpu/cores-0.5-32", "h200 torch/gpu-losses-0.1-topk"],
+    }.items(),
+)
+def test_the_readme_tells_these_ratios(row, told):
+    line = next(line for line in README.splitlines() if line.startswith(f"| {row}"))
+    assert line.split(" | ")[-1] == "; ".join(span(*each.split()) for each in told) + " |"
+
+
+@pytest.mark.parametrize(
+    ("machine", "pattern", "told"),
+    [
+        ("2-cores", "wide/lbfgs-*", "(up to {1} times lbfgs)"),
+        ("2-cores", "sparse/text-hinge-*", "({0} to {1} times LIBLINEAR)"),
+        ("2-cores", "linear/collapse-0.34", "({1} times our own k = n)"),
+        ("2-cores", "small/default-*", "(up to {1} times `LogisticRegression()` on small data)"),
+        ("2-cores", "clusters/in-memory-*", "({0} to {1} times)"),
+    ],
+)
+def test_the_readme_tells_where_we_lose(machine, pattern, told):
+    ends = [each.strip("*") for each in span(machine, pattern).split(" to ")]
+    assert told.format(ends[0], ends[-1]) in README
 
 
 def test_every_topic_has_a_section():
@@ -88,6 +132,12 @@ def test_new_results_replace_old_ones_and_no_others(tmp_path):
     file = file.merged(replace(second, ratios=[9.0]), ["linear/one", "linear/two"])
     file.write(tmp_path)
     assert results.read_all(tmp_path) == [results.Results("small", MACHINE, [first, replace(second, ratios=[9.0])])]
+
+
+def test_another_run_adds_its_rounds_unless_the_task_has_changed():
+    first, second = result(), result(ratios=[0.8, 0.9], seconds=[3.0, 4.0])
+    assert second.after(first) == result(ratios=[0.4, 0.5, 0.6, 0.8, 0.9], seconds=[3.0, 4.0])
+    assert second.after(replace(first, sizes="20 x 2")) == second
 
 
 def test_both_sides_of_a_contest_are_timed_in_turns():
