@@ -41,6 +41,7 @@ suppress_warnings = ["config.cache"]  # the order of the gallery is a function, 
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath", "html_image"]
 myst_heading_anchors = 4
 
+toc_object_entries_show_parents = "hide"  # the names of methods fit beside the page
 autosummary_generate = True
 autosummary_ignore_module_all = False
 autodoc_typehints = "none"  # the docstrings say them in words
