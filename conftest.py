@@ -11,16 +11,15 @@ from pathlib import Path
 import numpy as np
 
 HERE = Path(__file__).parent
-FOUND = find_spec("torch")  # the folder of its tests is found by that name, too, but has no origin
 NEEDS_TORCH = [
-    "tests/torch",
+    "tests/pytorch",
     "tests/torch_workers.py",
     "src/atklearn/torch",
     "src/atklearn/problems/tensors",
     "src/atklearn/selection/few_tensor_rows.py",
     *(str(path.relative_to(HERE)) for path in sorted((HERE / "tests/estimators").glob("test_tensors*.py"))),
 ]
-WITHOUT_TORCH = NEEDS_TORCH if FOUND is None or FOUND.origin is None else []
+WITHOUT_TORCH = NEEDS_TORCH if find_spec("torch") is None else []
 
 collect_ignore = WITHOUT_TORCH
 

@@ -19,7 +19,7 @@ from atklearn.losses.individual import INDIVIDUAL_LOSSES, IndividualLoss, Kink
 from atklearn.ondisk.executor_engine import ArrayChunks, ExecutorEngine
 from atklearn.problems.compiled_rows import CompiledRows
 
-HAS_TORCH = getattr(find_spec("torch"), "origin", None) is not None
+HAS_TORCH = find_spec("torch") is not None
 
 
 class LogCosh(IndividualLoss):

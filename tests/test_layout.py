@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import re
+import tomllib
 from collections import Counter
 from pathlib import Path
 
@@ -71,6 +73,15 @@ def test_modules_are_short(path):
 def test_no_name_is_given_twice():
     counts = Counter(path.name for path in MODULES if path.name != "__init__.py")
     assert [name for name, count in counts.items() if count > 1] == []
+
+
+def test_no_folder_of_tests_can_be_taken_for_a_package_that_is_missing():
+    """`tests` is on the path, and there Python finds a folder by the name of a package that nobody has installed."""
+    extras = tomllib.loads((TESTS.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = extras["optional-dependencies"]
+    missing = {re.match(r"[\w-]+", each)[0] for extra in ("docs", "torch", "torch-dev") for each in extras[extra]}
+    assert "torch" in missing
+    assert missing.isdisjoint(path.name for path in TESTS.iterdir())
 
 
 def test_few_modules_are_at_the_top():

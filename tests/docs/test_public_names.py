@@ -29,16 +29,11 @@ PAGES = Path(__file__).parents[2] / "docs" / "api"
 OPTIONAL = {"atklearn.torch": "torch", "atklearn.onnx": "skl2onnx"}
 
 
-def is_installed(name):
-    found = find_spec(name)  # a folder of tests may have the name, too, but has no origin
-    return found is not None and found.origin is not None
-
-
 def public_packages():
     """Return the names of the packages that list what is public."""
     files = [path for path in sorted(SOURCE.rglob("__init__.py")) if "\n__all__ = " in path.read_text()]
     names = [".".join(path.parent.relative_to(SOURCE.parent).parts) for path in files]
-    return [name for name in names if name not in OPTIONAL or is_installed(OPTIONAL[name])]
+    return [name for name in names if name not in OPTIONAL or find_spec(OPTIONAL[name])]
 
 
 PUBLIC = {f"{package}.{name}": getattr(import_module(package), name)
