@@ -5,19 +5,25 @@ Without PyTorch, which is nobody's duty to install, its tests are named instead 
 
 from __future__ import annotations
 
+import re
 from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 
 HERE = Path(__file__).parent
+IMPORTS_TORCH = re.compile(r"^(import|from) torch", re.MULTILINE)  # or a module of tests about it
 NEEDS_TORCH = [
-    "tests/pytorch",
-    "tests/torch_workers.py",
     "src/atklearn/torch",
     "src/atklearn/problems/tensors",
     "src/atklearn/selection/few_tensor_rows.py",
-    *(str(path.relative_to(HERE)) for path in sorted((HERE / "tests/estimators").glob("test_tensors*.py"))),
+    "tests/pytorch",
+    *(
+        str(path.relative_to(HERE))
+        for path in sorted((HERE / "tests").glob("*/*.py"))
+        if path.parent.name != "pytorch" and IMPORTS_TORCH.search(path.read_text(encoding="utf-8"))
+    ),
+    "tests/torch_workers.py",
 ]
 WITHOUT_TORCH = NEEDS_TORCH if find_spec("torch") is None else []
 
