@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import doctest
 import re
 import sys
 import tomllib
@@ -143,6 +144,22 @@ def test_the_rest_of_the_repository_imports_what_some_extra_declares(folder):
     paths = [path for path in (ROOT / folder).rglob("*.py") if "_build" not in path.parts]
     imported = set().union(*(imported_by(path.read_text(encoding="utf-8")) for path in paths))
     assert imported - declared_by(*EXTRAS) - OUR_HELPERS - BY_HAND == set()
+
+
+def test_what_the_docs_run_is_what_their_command_installs():
+    command = (ROOT / "run").read_text(encoding="utf-8")
+    extras = re.search(r"^docs\)\n +install_with_torch ([\w,]+)$", command, re.MULTILINE)[1].split(",")
+    paths = [path for path in (ROOT / "docs").rglob("*") if not {"_build", "gallery", "generated"} & {*path.parts}]
+    sources = [path.read_text(encoding="utf-8") for path in paths if path.suffix == ".py"]
+    sources += [path.read_text(encoding="utf-8") for path in (ROOT / "examples").glob("plot_*.py")]
+    for path in paths:
+        if path.suffix == ".md":
+            examples = doctest.DocTestParser().get_examples(path.read_text(encoding="utf-8"))
+            sources.append("".join(example.source for example in examples))
+    imported = set().union(*map(imported_by, sources))
+    assert "onnxruntime" in imported
+    helpers = {path.stem.replace("_", "-") for path in paths}
+    assert imported - declared_by("torch", *extras) - helpers == set()
 
 
 @pytest.mark.parametrize("declared", [PROJECT["dependencies"], *EXTRAS.values()])
