@@ -51,11 +51,12 @@ def test_results_are_of_the_claims_as_they_are_now():
 
 def span(machine, pattern):
     """Return how the ratios of some claims on a machine are told."""
-    ratios = sorted(
-        one.ratio for file in FILES if file.name == machine for one in file.results if fnmatch(one.id, pattern)
-    )
-    ends = [f"**{page.number(ratio)}**" if round(ratio, 2) > 1.0 else page.number(ratio) for ratio in ratios]
-    return " to ".join(dict.fromkeys([ends[0], ends[-1]]))
+    found = [one for file in FILES if file.name == machine for one in file.results if fnmatch(one.id, pattern)]
+    least, largest = min(found, key=lambda one: one.ratio), max(found, key=lambda one: one.ratio)
+    ends = [
+        f"**{page.number(one.ratio)}**" if page.is_loss(one) else page.number(one.ratio) for one in (least, largest)
+    ]
+    return " to ".join(dict.fromkeys(ends))
 
 
 @pytest.mark.parametrize(
