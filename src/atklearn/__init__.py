@@ -1,4 +1,4 @@
-"""Learning with the average top-k loss: drop-in scikit-learn estimators on an exact, certified solver."""
+"""Learning with the average top-k loss: scikit-learn estimators on an exact, certified solver."""
 
 from atklearn.comparing import Comparison, compare
 from atklearn.estimators.blocks import RowBlocks
