@@ -22,18 +22,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from plain_rows import PlainRows
 
 import atklearn
+from atklearn.core import point
+from atklearn.core.store import PlainStore
 from atklearn.losses.compiling import HAS_NUMBA
 from atklearn.losses.individual import INDIVIDUAL_LOSSES
-from atklearn.problems import smoothing, threads
-from atklearn.problems.access import weighted_square
 from atklearn.problems.arrays import check_training
-from atklearn.problems.objective import Problem
+from atklearn.problems.objective import Problem, weighted_square
 from atklearn.problems.posing import class_targets
 from atklearn.solvers.exact import quasi_newton, system
 from atklearn.solvers.exact.solve import solve_linear
+from atklearn.stores import threads
 
 ESTIMATORS = (
     atklearn.ATkClassifier,
@@ -89,7 +89,7 @@ def vectors() -> Iterator[tuple[str, Any]]:
 
 
 def thresholds() -> Iterator[tuple[str, Any]]:
-    """Search thresholds from good guesses and bad ones, and conclude from sums over the rows."""
+    """Search thresholds from good guesses and bad ones."""
     rng = np.random.default_rng(0)
     for mu in (1e-6, 0.1, 10.0):
         for guess in (0.0, 0.5, 100.0):
@@ -102,11 +102,8 @@ def thresholds() -> Iterator[tuple[str, Any]]:
             def top(s=s, centre=centre, mu=mu):
                 return float((s + mu * centre).max())
 
-            found = smoothing.search_threshold(shares, top, mu, guess, 50)
+            found = point.search_threshold(shares, top, mu, guess, 50)
             yield f"threshold for {mu} from {guess}", found
-            for lam in (found, 0.0):
-                sums = rng.random(smoothing.N_SUMS)
-                yield f"conclusion for {mu} from {guess} at {lam}", smoothing.conclude(lam, sums)
 
 
 def targets() -> Iterator[tuple[str, Any]]:
@@ -142,7 +139,7 @@ def solutions() -> dict[str, tuple[float, Any]]:
             X = rng.standard_normal((n, d))
             score = X @ rng.standard_normal(d) / np.sqrt(d) + 0.3 + 0.3 * rng.standard_normal(n)
             y = np.where(score > 0.0, 1.0, -1.0) if kind.task == "classification" else score
-            rows = PlainRows(X, y, rng.uniform(0.5, 2.0, n), kind(), intercept != "none")
+            rows = PlainStore(X, y, rng.uniform(0.5, 2.0, n), kind(), intercept != "none")
             # not tighter than usual, or rounding shows
             solution = solve_linear(Problem(rows, 0.4 * rows.total, 1.0, intercept))
             found[f"{loss} of {n} rows and {d} columns"] = solution.objective, solution.coef

@@ -11,8 +11,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from atklearn.losses.individual import INDIVIDUAL_LOSSES
-from atklearn.problems.compiled_rows import CompiledRows
 from atklearn.problems.objective import Problem
+from atklearn.stores.compiled import CompiledRows
 
 LOSSES = tuple(INDIVIDUAL_LOSSES)
 CLASSIFICATION = ("log_loss", "hinge", "squared_hinge")

@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from plain_rows import PlainRows
 
-from atklearn.chunked.chunked_rows import ChunkedRows
+from atklearn.chunked.chunk_store import ChunkedRows
 from atklearn.chunked.fleet import Fleet
 from atklearn.chunked.sights import Sight, View
 from atklearn.chunked.survey import survey
+from atklearn.core.store import PlainStore
 from atklearn.losses.individual import INDIVIDUAL_LOSSES, IndividualLoss, Kink
 from atklearn.ondisk.executor_engine import ArrayChunks, ExecutorEngine
-from atklearn.problems.compiled_rows import CompiledRows
+from atklearn.stores.compiled import CompiledRows
 
 HAS_TORCH = find_spec("torch") is not None
 
@@ -49,7 +49,7 @@ def in_chunks(X, y, mass, loss, ones):
 
 
 KINDS = {
-    "plain": lambda X, *others: PlainRows(X.astype(np.float64), *others),
+    "plain": lambda X, *others: PlainStore(X.astype(np.float64), *others),
     "dense64": lambda X, *others: CompiledRows(X.astype(np.float64), *others),
     "dense32": CompiledRows,
     "csr": lambda X, *others: CompiledRows(sp.csr_array(X.astype(np.float64)), *others),
@@ -58,7 +58,7 @@ KINDS = {
 if HAS_TORCH:
     import torch
 
-    from atklearn.problems.tensors.tensor_rows import TensorRows
+    from atklearn.stores.tensors.tensor_store import TensorRows
 
     def as_tensors(X, y, mass, loss, ones):
         return TensorRows(torch.from_numpy(X), torch.from_numpy(y), torch.from_numpy(mass), loss, ones)
@@ -110,7 +110,7 @@ class Stand:
             for mu in (0.05, 1.0):
                 z, k = self.coefficients(), share * self.rows.total
                 centre = self.density(k)
-                point = self.rows.at(z, k, centre)
+                point = self.rows.point(z, k, centre)
                 yield z, k, mu, centre, point, point.smooth(mu)
 
 

@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import atklearn as memory
 from atklearn import CollapseWarning
-from atklearn.chunked import chunked_rows, survey
+from atklearn.chunked import chunk_store, survey
 from atklearn.chunked.chunked_posing import ChunkedData
 from atklearn.chunked.fleet import forget
 from atklearn.chunked.sights import FoldPart
@@ -86,7 +86,7 @@ def test_a_small_top_is_solved_on_the_rows_that_are_in_it(loss, room, monkeypatc
     """The largest losses are fetched, as many as there is room for; the certificate is that of all rows."""
     X, f = draw(8000)
     if room is not None:
-        for module in (survey, chunked_rows):
+        for module in (survey, chunk_store):
             monkeypatch.setattr(module, "ROOM", room)
     options = {"loss": loss, "k": 0.03, "tol": 1e-9}
     model = ATkRegressor(chunk_rows=1700, **options).fit(X, f)

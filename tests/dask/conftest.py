@@ -8,7 +8,7 @@ from dask_problems import made_data, solved_in_memory
 from distributed import Client, LocalCluster
 from distributed.utils import get_mp_context
 
-from atklearn.chunked import chunked_rows, survey
+from atklearn.chunked import chunk_store, survey
 
 
 def workers(number):
@@ -45,7 +45,7 @@ def client(cluster):
 @pytest.fixture
 def little_room(monkeypatch):
     """Let few rows be too many to fetch: all of them have to be asked where they are."""
-    for module in (survey, chunked_rows):
+    for module in (survey, chunk_store):
         monkeypatch.setattr(module, "ROOM", 1 << 14)
 
 

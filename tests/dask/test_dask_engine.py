@@ -166,7 +166,7 @@ def test_questions_take_as_much_of_the_network_whatever_the_number_of_rows(clien
     for n in (4000, 40_000):
         X, y, _ = made_data(n)
         engine = engine_on(array(X, n // 40), y, client=client)  # so many that every worker has some
-        point = rows_of(engine).at(np.zeros(N_FEATURES + 1), 0.5 * n)
+        point = rows_of(engine).point(np.zeros(N_FEATURES + 1), 0.5 * n)
         before = engine.bytes_sent, engine.bytes_received
         point.gradient()
         sent.append((engine.bytes_sent - before[0], engine.bytes_received - before[1]))

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from problems import INTERCEPTS, LOSSES, REGRESSION, Case, draw, random_case
 
 from atklearn import ATkClassifier, ATkRegressor
-from atklearn.problems.conditioning import helpful_units
+from atklearn.core.conditioning import helpful_units
 from atklearn.problems.solution import StopReason
 from atklearn.solvers.exact.solve import solve_linear
 
@@ -38,7 +38,7 @@ def test_objective_and_certificate_are_the_same_numbers(loss, intercept, sparse)
             continue
         z = problem.rows.join(rng.standard_normal(problem.rows.n_columns)[: len(other.units.scale)], 0.3)
         z = z * problem.rows.join(1.0 / other.units.scale, 1.0)
-        point = problem.rows.at(z, problem.k)
+        point = problem.rows.point(z, problem.k)
         point.smooth(point.smooth(1.0).deviation)
         density = point.prove(balanced=problem.free is not None).density
         ours, theirs = problem.certify(z, density), other.certify(other.inward(z), density)

@@ -10,7 +10,7 @@ import torch
 
 from atklearn import ATkClassifier, ATkClassifierCV, atk_path
 from atklearn.problems import device_room, posing
-from atklearn.problems.tensors import tensor_point
+from atklearn.stores.tensors import tensor_store
 
 X = torch.randn((400, 3), dtype=torch.float64, generator=torch.Generator().manual_seed(0))
 Y = (X[:, 0] > 0.0).long()
@@ -33,11 +33,11 @@ def full_device(monkeypatch):
     """Let the device run full in the middle of a fit; return the tensors that were made until then."""
     made = []
 
-    def prove(_matrix, at, density, *_arguments, **_named):
-        made.extend(weakref.ref(each) for each in (at.f, density))
+    def sides(rows, state):
+        made.extend(weakref.ref(each) for each in (state.f, rows.densities(state)))
         raise torch.OutOfMemoryError("CUDA out of memory.")
 
-    monkeypatch.setattr(tensor_point, "prove", prove)
+    monkeypatch.setattr(tensor_store.TensorRows, "sides", sides)
     monkeypatch.setattr(device_room, "_free_bytes", lambda *_: 2.0**30 + 20_000.0)
     return made
 
@@ -74,7 +74,7 @@ def test_a_model_keeps_what_it_was_fitted_to_before(monkeypatch):
     def run_full(*_, **__):
         raise torch.OutOfMemoryError("CUDA out of memory.")
 
-    monkeypatch.setattr(tensor_point, "prove", run_full)
+    monkeypatch.setattr(tensor_store.TensorRows, "sides", run_full)
     monkeypatch.setattr(device_room, "_free_bytes", lambda *_: 0.0)
     with pytest.raises(MemoryError, match="blocks of 0 rows"):
         model.fit(X, Y)

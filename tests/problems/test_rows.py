@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from rows_cases import KINDS, LOSSES, Stand, average_of_top, make_stand, read_density
 
-from atklearn.problems.rows import Reading
+from atklearn.core.point import Reading
 
 
 def assert_same_reading(one: Reading, other: Reading, *, rtol: float = 1e-9, steepness: bool = False) -> None:
@@ -88,14 +88,14 @@ def test_range_spread_and_moving_mass(stand):
 
 
 def test_at_zero_all_predictions_are_zero(stand):
-    point = stand.rows.at(np.zeros(stand.rows.n_columns), stand.rows.total / 2)
+    point = stand.rows.point(np.zeros(stand.rows.n_columns), stand.rows.total / 2)
     assert point.reach() == np.ptp(np.append(0.0, stand.y))
 
 
 def test_without_densities_everyone_is_alike(stand):
     z, k = stand.coefficients(), 0.4 * stand.rows.total
     alike = np.full(stand.y.size, 0.0 if stand.kink.is_two_sided else 0.4)
-    assert_same_reading(stand.rows.at(z, k).smooth(0.3), stand.rows.at(z, k, alike).smooth(0.3), rtol=1e-13)
+    assert_same_reading(stand.rows.point(z, k).smooth(0.3), stand.rows.point(z, k, alike).smooth(0.3), rtol=1e-13)
 
 
 # Derivatives
@@ -103,7 +103,7 @@ def test_without_densities_everyone_is_alike(stand):
 
 def smoothed_value(stand: Stand, z: np.ndarray, k: float, mu: float, centre: np.ndarray) -> float:
     """Return the maximum over r of ``sum(u (r s - mu/2 (r - centre)^2))``."""
-    point = stand.rows.at(z, k, centre)
+    point = stand.rows.point(z, k, centre)
     reading = point.smooth(mu)
     return reading.bound - reading.slack - 0.5 * mu * stand.mass / k @ (read_density(point) - centre) ** 2
 
@@ -122,7 +122,7 @@ def test_the_curvature_is_the_derivative_of_the_gradient_away_from_corners(stand
     seen = 0
     for z, k, mu, centre, point, _ in stand.points():
         h = 1e-6 * stand.rng.standard_normal(z.size)
-        sides = [stand.rows.at(z + h, k, centre), stand.rows.at(z - h, k, centre)]
+        sides = [stand.rows.point(z + h, k, centre), stand.rows.point(z - h, k, centre)]
         for side in sides:
             side.smooth(mu)
         corners = [(read_density(at) <= 0, np.abs(read_density(at)) >= 1, stand.expand(at.z)[2] > 0) for at in sides]
@@ -165,7 +165,7 @@ def test_product_and_diagonal_are_those_of_the_matrix(stand):
 def test_a_sampled_curvature_is_told_stays_convex_and_is_right_on_average(kind, loss):
     stand = make_stand(kind, loss, ones=True, n=600)
     z, k, mu, most = stand.coefficients(), 0.6 * stand.rows.total, 2.0, 160
-    point = stand.rows.at(z, k)
+    point = stand.rows.point(z, k)
     point.smooth(mu)
     full, one = point.curvature(mu, form="matrix").matrix, point.curvature(mu, form="matrix", most=most, seed=1)
     assert one.is_sampled == (kind != "plain")
@@ -186,7 +186,7 @@ def test_where_few_rows_carry_the_weight_these_are_drawn(kind, loss, share):
     X, z, mass = rng.standard_normal((20_000, 6)).astype(np.float32), 10.0 * rng.standard_normal(7), np.ones(20_000)
     f = X @ z[:-1] + z[-1]
     y = np.sign(f) if loss != "huber" else f + 200.0 * rng.standard_normal(20_000)
-    point = KINDS[kind](X, y, mass, LOSSES[loss], True).at(z, share * 20_000)
+    point = KINDS[kind](X, y, mass, LOSSES[loss], True).point(z, share * 20_000)
     point.smooth(0.5)
     full = point.curvature(0.5, form="matrix").matrix
     root = np.linalg.inv(np.linalg.cholesky(full + 1e-9 * np.trace(full) * np.eye(7)))
@@ -204,8 +204,8 @@ def test_along_a_ray_everything_is_as_at_a_point_of_its_own(stand):
         direction = stand.coefficients()
         ray = point.towards(direction)
         for t in (1.0, 0.3, 0.0):
-            other = stand.rows.at(z + t * direction, k, centre)
-            reading = ray.at(t, mu)
+            other = stand.rows.point(z + t * direction, k, centre)
+            reading = ray.look(t, mu).reading
             assert_same_reading(reading, other.smooth(mu))
             assert reading.steepness == pytest.approx(other.gradient() @ direction, rel=1e-9, abs=1e-10)
         np.testing.assert_array_equal(point.z, z)  # looking moves nothing
@@ -216,10 +216,11 @@ def test_landing_moves_the_point_to_the_last_look(stand):
     for z, k, mu, centre, point, _ in stand.points():
         direction = stand.coefficients()
         ray = point.towards(direction)
-        ray.at(1.0, mu)
-        looked = ray.at(0.4, mu)
-        ray.land()
-        other = stand.rows.at(z + 0.4 * direction, k, centre)
+        ray.look(1.0, mu)
+        look = ray.look(0.4, mu)
+        looked = look.reading
+        point.move_to(look)
+        other = stand.rows.point(z + 0.4 * direction, k, centre)
         assert_same_reading(other.smooth(mu), looked)
         np.testing.assert_allclose(point.z, z + 0.4 * direction, rtol=1e-14)
         np.testing.assert_allclose(point.gradient(), other.gradient(), rtol=1e-9, atol=1e-11)
@@ -231,12 +232,11 @@ def test_landing_moves_the_point_to_the_last_look(stand):
 def test_refreshing_removes_the_rounding_of_moves(stand):
     z, k, mu = stand.coefficients(), 0.5 * stand.rows.total, 0.5
     far = 1e9 * stand.coefficients()
-    point = stand.rows.at(z, k)
+    point = stand.rows.point(z, k)
     for direction in (far, -far):
         ray = point.towards(direction)
-        ray.at(1.0, mu)
-        ray.land()
-    exact = stand.rows.at(point.z, k).smooth(mu)
+        point.move_to(ray.look(1.0, mu))
+    exact = stand.rows.point(point.z, k).smooth(mu)
     assert point.smooth(mu).size != pytest.approx(exact.size, rel=1e-13)
     point.refresh()
     assert_same_reading(point.smooth(mu), exact, rtol=1e-12)
@@ -246,13 +246,13 @@ def test_recentring_makes_the_densities_the_centre(stand):
     for z, k, mu, _, point, _ in stand.points():
         r = read_density(point)
         point.recentre()
-        assert_same_reading(point.smooth(0.3 * mu), stand.rows.at(z, k, r).smooth(0.3 * mu))
+        assert_same_reading(point.smooth(0.3 * mu), stand.rows.point(z, k, r).smooth(0.3 * mu))
 
 
 def test_recentring_climbs_to_the_average_of_the_top(stand):
     """The proximal point method: the gain of the densities rises to AT_k, whatever the smoothing."""
     z, k = stand.coefficients(), 0.3 * stand.rows.total
-    point, gained = stand.rows.at(z, k), []
+    point, gained = stand.rows.point(z, k), []
     for _ in range(60):
         reading = point.smooth(0.05)
         gained.append(reading.bound - reading.slack)
@@ -267,7 +267,7 @@ def test_shifting_is_a_move_along_the_ones(stand):
         there = z + 0.7 * (np.arange(z.size) == stand.rows.ones)
         point.shift(0.7)
         np.testing.assert_allclose(point.z, there)
-        other = stand.rows.at(there, k, centre)
+        other = stand.rows.point(there, k, centre)
         assert_same_reading(point.smooth(mu), other.smooth(mu))
         np.testing.assert_allclose(point.gradient(), other.gradient(), rtol=1e-9, atol=1e-11)
 
@@ -277,7 +277,7 @@ def test_a_long_search_for_the_threshold_ends_where_a_short_one_does(stand):
     z, k = stand.coefficients(), 0.3 * stand.rows.total
     for before in (100.0 * z, 0.0 * z):
         for mu in (1e-3, 10.0):
-            point = stand.rows.at(z, k)
+            point = stand.rows.point(z, k)
             ray = point.towards(before - z)
-            ray.at(1.0, 1.0)
-            assert_same_reading(point.smooth(mu), stand.rows.at(z, k).smooth(mu))
+            ray.look(1.0, 1.0)
+            assert_same_reading(point.smooth(mu), stand.rows.point(z, k).smooth(mu))

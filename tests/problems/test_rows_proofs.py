@@ -4,31 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from plain_rows import PlainRows
 from problems import INTERCEPTS, optimum_by_cvxpy, random_case
 from problems import LOSSES as BUILT_IN
 from rows_cases import LOSSES, SHARES, as_array, average_of_top, make_stand, read_density
 
+from atklearn.core.store import PlainStore
 from atklearn.losses.individual import Hinge, Kink, SquaredError
-from atklearn.problems.compiled_rows import CompiledRows
 from atklearn.problems.objective import Problem
-from atklearn.problems.rows import Part, Point, Ray, Rows
 from atklearn.solvers.exact.solve import solve_linear
-
-
-def members(protocol: type) -> set[str]:
-    return {name for name in {*vars(protocol), *protocol.__annotations__} if not name.startswith("_")}
-
-
-def test_rows_points_rays_and_parts_have_all_that_the_interface_names(stand):
-    point = stand.rows.at(stand.coefficients(), 1.0)
-    made = {Rows: stand.rows, Point: point, Ray: point.towards(stand.coefficients()), Part: point.largest(3)}
-    for protocol, instance in made.items():
-        assert not {name for name in members(protocol) if not hasattr(instance, name)}, protocol
-    assert (stand.rows.n_rows, stand.rows.n_columns) == stand.design.shape
-    assert stand.rows.total == pytest.approx(stand.mass.sum())
-    assert stand.rows.ones == (stand.design.shape[1] - 1 if (stand.design[:, -1] == 1.0).all() else None)
-
+from atklearn.stores.compiled import CompiledRows
 
 # Proofs
 
@@ -40,7 +24,7 @@ def test_a_proof_values_the_top_exactly(stand):
     largest_first = np.argsort(-losses)
     ends = np.cumsum(stand.mass[largest_first])
     for k in (*ends[[0, 5, 6, 20]], *(share * stand.rows.total for share in SHARES)):
-        proof = stand.rows.at(z, k, stand.density(k)).prove(balanced=False)
+        proof = stand.rows.point(z, k, stand.density(k)).prove(balanced=False)
         assert proof.value == pytest.approx(average_of_top(losses, stand.mass, k), rel=1e-12)
         last = largest_first[np.flatnonzero(ends >= k * (1 - 1e-9))[0]]
         assert proof.threshold == pytest.approx(losses[last], rel=1e-12)
@@ -64,13 +48,13 @@ def test_the_densities_of_a_proof_are_feasible_near_those_given_and_balanced_if_
         u, slope = stand.mass / k, stand.expand(z)[1]
         scaled = given if stand.rng.random() < 0.5 else given / max(np.abs(given).max(), 1e-9)  # too much in all
         for balanced in (False, True):
-            r = as_array(stand.rows.at(z, k, scaled).prove(balanced=balanced).density)
+            r = as_array(stand.rows.point(z, k, scaled).prove(balanced=balanced).density)
             assert u @ np.abs(r) <= 1.0 + 1e-14
             assert (np.abs(r) <= np.abs(scaled) + 1e-15).all()  # scaled down, sample by sample
             assert (r * scaled >= 0.0).all()
             if balanced:
                 assert u @ (r * slope) == pytest.approx(0.0, abs=1e-13 * max(u @ np.abs(r * slope), 1e-300))
-        feasible = as_array(stand.rows.at(z, k, given).prove(balanced=False).density)
+        feasible = as_array(stand.rows.point(z, k, given).prove(balanced=False).density)
         np.testing.assert_allclose(feasible, given, rtol=1e-14)
 
 
@@ -84,7 +68,7 @@ def test_proving_changes_nothing(stand):
         assert after.push == pytest.approx(before.push, rel=1e-9, abs=1e-13)
 
 
-@pytest.mark.parametrize("kind", [PlainRows, CompiledRows])
+@pytest.mark.parametrize("kind", [PlainStore, CompiledRows])
 @pytest.mark.parametrize("loss", BUILT_IN)
 @pytest.mark.parametrize("intercept", INTERCEPTS)
 def test_no_optimum_is_below_a_certified_bound(kind, loss, intercept):
@@ -114,7 +98,7 @@ def places(part, rows) -> np.ndarray:
 def test_the_largest_losses_are_those_of_a_sort_up_to_ties(stand):
     z = stand.coefficients()
     losses = stand.losses(z)
-    point = stand.rows.at(z, 1.0)
+    point = stand.rows.point(z, 1.0)
     for count in (1, 2, 7, stand.y.size, 2 * stand.y.size):
         part = point.largest(count)
         kept = places(part, stand.rows)
@@ -126,8 +110,8 @@ def test_the_largest_losses_are_those_of_a_sort_up_to_ties(stand):
 def test_a_part_grows_by_the_largest_losses_above_a_threshold(stand):
     z = stand.coefficients()
     losses = stand.losses(z)
-    point = stand.rows.at(z, 1.0)
-    elsewhere = stand.rows.at(stand.coefficients(), 1.0).largest(6)  # a part that is not the top here
+    point = stand.rows.point(z, 1.0)
+    elsewhere = stand.rows.point(stand.coefficients(), 1.0).largest(6)  # a part that is not the top here
     there = places(elsewhere, stand.rows)
     others = np.setdiff1d(np.arange(stand.y.size), there)
     for above in (0.0, np.median(losses) * (1 + 1e-9), 2.0 * losses.max()):
@@ -142,37 +126,37 @@ def test_a_part_grows_by_the_largest_losses_above_a_threshold(stand):
 
 def test_a_part_is_the_same_samples(stand):
     z, k = stand.coefficients(), 0.1 * stand.rows.total
-    part = stand.rows.at(z, k).largest(11)
+    part = stand.rows.point(z, k).largest(11)
     kept = places(part, stand.rows)
     f = (stand.design @ z)[kept]
-    assert part.rows.at(z, k).reach() == pytest.approx(np.ptp(np.append(f, stand.y[kept])))
+    assert part.rows.point(z, k).reach() == pytest.approx(np.ptp(np.append(f, stand.y[kept])))
     assert part.rows.total == pytest.approx(stand.mass[kept].sum())
     assert (part.rows.loss, part.rows.ones) == (stand.rows.loss, stand.rows.ones)
 
 
 def test_densities_of_a_part_are_densities_of_all_with_the_same_value(stand):
     z, k = stand.coefficients(), 0.1 * stand.rows.total
-    part = stand.rows.at(z, k).largest(11)
-    point = part.rows.at(z, k)
+    part = stand.rows.point(z, k).largest(11)
+    point = part.rows.point(z, k)
     point.smooth(0.1)
     density = point.prove(balanced=False).density
     extended = part.extend(density)
     np.testing.assert_array_equal(as_array(part.restrict(extended)), as_array(density))
     assert np.count_nonzero(as_array(extended)) == np.count_nonzero(as_array(density))
     assert stand.rows.holds(extended)
-    on_part, on_all = point.prove(balanced=True), stand.rows.at(z, k, extended).prove(balanced=True)
+    on_part, on_all = point.prove(balanced=True), stand.rows.point(z, k, extended).prove(balanced=True)
     np.testing.assert_allclose(on_all.gradient, on_part.gradient, rtol=1e-9, atol=1e-12)
     assert on_all.value - on_all.slack == pytest.approx(on_part.value - on_part.slack, rel=1e-12)
 
 
 def test_a_sample_is_drawn_the_same_from_every_kind_of_rows(stand):
-    plain = PlainRows(stand.design[:, :3], stand.y, stand.mass, stand.loss, stand.rows.ones is not None)
+    plain = PlainStore(stand.design[:, :3], stand.y, stand.mass, stand.loss, stand.rows.ones is not None)
     z = stand.coefficients()
     for count in (1, 7, 20):
         drawn, expected = stand.rows.sample(count), plain.sample(count)
         assert drawn.n_rows == count
         assert drawn.total == pytest.approx(expected.total)
-        readings = [rows.at(z, 0.5 * rows.total).smooth(1.0) for rows in (drawn, expected, stand.rows.sample(count))]
+        readings = [rows.point(z, 0.5 * rows.total).smooth(1.0) for rows in (drawn, expected, stand.rows.sample(count))]
         for field in ("deviation", "size", "bound"):
             assert getattr(readings[0], field) == pytest.approx(getattr(readings[1], field), rel=1e-12)
             assert getattr(readings[0], field) == getattr(readings[2], field)
@@ -221,7 +205,7 @@ def test_the_same_samples_may_pay_another_loss(stand):
     rows, z, k = stand.rows.paying(other), stand.coefficients(), 0.3 * stand.rows.total
     assert rows.loss is other
     assert stand.rows.loss is stand.loss
-    assert rows.at(z, k).prove(balanced=False).value == pytest.approx(
+    assert rows.point(z, k).prove(balanced=False).value == pytest.approx(
         average_of_top(other(stand.design @ z, stand.y), stand.mass, k), rel=1e-12
     )
 
@@ -240,11 +224,10 @@ def test_a_proof_at_predictions_that_have_drifted_bounds_every_objective(stand):
     rng = np.random.default_rng(0)
     k, C = 0.4 * stand.rows.total, 3.0
     problem = Problem(stand.rows, k, C, "none" if stand.rows.ones is None else "free")
-    point = stand.rows.at(stand.coefficients(), k)
+    point = stand.rows.point(stand.coefficients(), k)
     for direction in (far := 1e9 * stand.coefficients(), -far):
         ray = point.towards(direction)
-        ray.at(1.0, 0.5)
-        ray.land()
+        point.move_to(ray.look(1.0, 0.5))
     proof = point.prove(balanced=problem.free is not None)
     certificate = problem.conclude(point.z, proof)
     fresh = problem.certify(point.z, proof.density)
@@ -274,10 +257,9 @@ def test_a_proof_takes_tangents_where_the_densities_were_found_and_the_value_whe
     """With z moved by hand, predictions are off by a known amount, as rounding puts them off by an unknown one."""
     for share in SHARES:
         k = share * stand.rows.total
-        point = stand.rows.at(stand.coefficients(), k)
+        point = stand.rows.point(stand.coefficients(), k)
         ray = point.towards(stand.coefficients())
-        ray.at(1.0, 0.5)
-        ray.land()
+        point.move_to(ray.look(1.0, 0.5))
         s, slope, _ = stand.expand(point.z)
         change = 0.3 * stand.coefficients()
         point.z = point.z + change
@@ -296,8 +278,8 @@ def test_a_hessian_of_many_blocks_is_the_sum_of_its_rows(ones, share):
     X, y = rng.standard_normal((5000, 3)), rng.standard_normal(5000)
     z = rng.standard_normal(3 + ones)
     matrices = []
-    for kind in (PlainRows, CompiledRows):
-        point = kind(X, y, np.ones(5000), SquaredError(), ones).at(z, share * 5000)
+    for kind in (PlainStore, CompiledRows):
+        point = kind(X, y, np.ones(5000), SquaredError(), ones).point(z, share * 5000)
         point.smooth(0.5)
         matrices.append(point.curvature(0.5, form="matrix").matrix)
     np.testing.assert_allclose(*matrices, rtol=1e-9, atol=1e-12)

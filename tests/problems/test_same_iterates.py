@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
-from plain_rows import PlainRows
 from problems import INTERCEPTS, LOSSES, Case, random_case
 
+from atklearn.core.point import Point
+from atklearn.core.store import PlainState, PlainStore, Store, Subset
 from atklearn.losses.individual import INDIVIDUAL_LOSSES, Hinge
-from atklearn.problems import objective
-from atklearn.problems.compiled_rows import CompiledRows
 from atklearn.problems.objective import Problem
-from atklearn.problems.rows import Curvature, Part, Point, Proof, Ray, Reading, Rows
 from atklearn.problems.solution import Solution, StopReason
-from atklearn.solvers.exact import balance, collapse, grid, newton, solve, system, thinning
+from atklearn.solvers.exact import collapse, solve, system, thinning
 from atklearn.solvers.exact.grid import solve_grid
 from atklearn.solvers.exact.solve import solve_linear
+from atklearn.stores.compiled import CompiledRows
 
 
 def solve_and_record(problem: Problem, **options: Any) -> tuple[Solution, np.ndarray]:
@@ -33,7 +30,7 @@ def solve_and_record(problem: Problem, **options: Any) -> tuple[Solution, np.nda
 def take_the_same_way(case: Case, **options: Any) -> bool:
     """Solve on both kinds of rows; check what must agree, and return whether every single move does."""
     (one, moves), (other, other_moves) = (
-        solve_and_record(case.problem_on(kind), **options) for kind in (PlainRows, CompiledRows)
+        solve_and_record(case.problem_on(kind), **options) for kind in (PlainStore, CompiledRows)
     )
     tol = options.get("tol", 1e-6)
     assert one.stop_reason is other.stop_reason is StopReason.CONVERGED
@@ -98,7 +95,7 @@ def test_grids_are_solved_alike(loss):
     same = 0
     for seed in range(5):
         cells = []
-        for kind in (PlainRows, CompiledRows):
+        for kind in (PlainStore, CompiledRows):
             problem = random_case(loss, "free", seed).problem_on(kind)
             ks = problem.rows.total * np.array([1.0, 0.5, 0.2])
             cells.append(list(solve_grid(problem, ks, [0.01, 0.1, 1.0, 10.0])))
@@ -110,131 +107,64 @@ def test_grids_are_solved_alike(loss):
 
 
 def test_the_collapse_is_the_same():
-    problems = [random_case("log_loss", "free", 7).problem_on(kind) for kind in (PlainRows, CompiledRows)]
+    problems = [random_case("log_loss", "free", 7).problem_on(kind) for kind in (PlainStore, CompiledRows)]
     plain, compiled = (collapse.collapse_limit(problem) for problem in problems)
     assert plain == pytest.approx(compiled, rel=1e-6)
 
 
 # The line between the algorithm and the data
 
-THE_ALGORITHM = (newton, system, solve, thinning, balance, grid, collapse, objective)
-INTERFACES = {
-    "rows": Rows,
-    "point": Point,
-    "ray": Ray,
-    "part": Part,
-    "reading": Reading,
-    "proof": Proof,
-    "curvature": Curvature,
-}
-ONE_ENTRY_PER_SAMPLE = {
-    "X",
-    "y",
-    "mass",
-    "design",
-    "here",
-    "there",
-    "centre",
-    "f",
-    "s",
-    "slope",
-    "r",
-    "u",
-    "a",
-    "losses",
-}
 
+class Opaque:
+    """What has one entry per row: all one may do is hand it back."""
 
-def names_of(interface: type) -> set[str]:
-    return {name for name in {*vars(interface), *interface.__annotations__} if not name.startswith("_")}
-
-
-def reaches_across(source: str) -> list[str]:
-    """Return the attributes in a source that are of one entry per sample, or that no interface defines."""
-    found = []
-    for node in ast.walk(ast.parse(source)):
-        if not isinstance(node, ast.Attribute):
-            continue
-        base = node.value.attr if isinstance(node.value, ast.Attribute) else getattr(node.value, "id", "")
-        interface = INTERFACES.get(base)
-        unknown = interface is not None and node.attr not in names_of(interface)
-        if unknown or node.attr in ONE_ENTRY_PER_SAMPLE:
-            found.append(ast.unparse(node))
-    return found
-
-
-@pytest.mark.parametrize("module", THE_ALGORITHM, ids=lambda module: module.__name__)
-def test_the_algorithm_names_nothing_that_has_an_entry_per_sample(module):
-    source = inspect.getsource(module)
-    assert reaches_across(source) == []
-    imported = {node.module for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ImportFrom)}
-    assert not {name for name in imported if name and name.endswith(("compiled_rows", "passes"))}
-
-
-@pytest.mark.parametrize(
-    "line", ["self.point.here.f", "problem.rows.X", "rows.take(places)", "point.rows", "reading.losses", "solution.r"]
-)
-def test_reaching_across_is_seen(line):
-    assert reaches_across(inspect.getsource(newton) + f"\n{line}\n")
+    def __init__(self, inside: Any) -> None:
+        self._inside = inside
 
 
 class Sealed:
-    """Rows, a point, a ray or a part, that answers to the names of its interface and to no other."""
+    """A store, or a subset of one, that answers to the names of its interface and to no other."""
 
-    def __init__(self, inside: Any, interface: type) -> None:
-        self._inside, self._interface = inside, interface
+    def __init__(self, inside: Any, names: set[str]) -> None:
+        self._inside, self._names = inside, names
 
     def __getattr__(self, name: str) -> Any:
-        if name not in names_of(self._interface):
-            raise AssertionError(f"{self._interface.__name__} promises no {name}")
+        if name not in self._names:
+            raise AssertionError(f"no store promises {name}")
+        if name == "point":
+            return lambda *given: Point(self, *given)
         value = getattr(self._inside, name)
-        return (
-            (lambda *args, **kw: seal(value(*open_all(args), **open_all(kw))))
-            if inspect.ismethod(value)
-            else seal(value)
-        )
+        return (lambda *args, **kw: seal(value(*map(opened, args), **kw))) if inspect.ismethod(value) else seal(value)
 
 
-@dataclass(frozen=True)
-class SealedDensity:
-    """Densities that cannot be looked at: all one may do is hand them back."""
-
-    inside: np.ndarray
-
-
-def seal(value: Any) -> Any:
-    """Return what crosses the line: interfaces sealed, densities opaque, small things as they are."""
-    for interface, kind in ((Rows, "Rows"), (Point, "Point"), (Ray, "Ray"), (Part, "Part")):
-        if type(value).__name__ == f"Plain{kind}":
-            return Sealed(value, interface)
-    if isinstance(value, Proof):
-        return value._replace(density=SealedDensity(value.density))
-    if isinstance(value, np.ndarray) and value.shape == (N_SEALED,):
-        return SealedDensity(value)
-    return value
-
-
-def open_all(given: Any) -> Any:
-    """Undo the sealing of arguments."""
-    if isinstance(given, dict):
-        return {name: open_all(value) for name, value in given.items()}
-    if isinstance(given, tuple | list):
-        return type(given)(open_all(value) for value in given)
-    if isinstance(given, SealedDensity):
-        return given.inside
-    return given._inside if isinstance(given, Sealed) else given
-
-
+STORE = {name for name in {*vars(Store), *Store.__annotations__} if not name.startswith("_")}
+SUBSET = {"rows", "restrict", "extend"}
 N_SEALED = 211
 
 
+def seal(value: Any) -> Any:
+    """Return what crosses the line: stores sealed, whatever has an entry per row opaque, small things as they are."""
+    if isinstance(value, PlainStore | Subset):
+        return Sealed(value, STORE if isinstance(value, PlainStore) else SUBSET)
+    if isinstance(value, PlainState) or (isinstance(value, np.ndarray) and N_SEALED in value.shape):
+        return Opaque(value)
+    return tuple(map(seal, value)) if type(value) is tuple else value
+
+
+def opened(given: Any) -> Any:
+    """Undo the sealing of arguments."""
+    if type(given) in (tuple, list):
+        return type(given)(map(opened, given))
+    return given._inside if isinstance(given, Sealed | Opaque) else given
+
+
 @pytest.mark.parametrize("loss", ["log_loss", "hinge", "absolute_error"])
-def test_solver_grid_and_collapse_run_on_rows_that_show_nothing_but_the_interface(loss, monkeypatch):
+def test_point_solver_grid_and_collapse_run_on_a_store_that_shows_nothing_but_its_answers(loss, monkeypatch):
     monkeypatch.setattr(solve, "_MANY", 100)
     monkeypatch.setattr(thinning, "LARGE", 200)
     case = many_rows(loss, 0.05, n=N_SEALED)
-    open_problem = case.problem_on(PlainRows)
-    problem = Problem(Sealed(open_problem.rows, Rows), case.k, case.C, "free")
+    open_problem = case.problem_on(PlainStore)
+    problem = Problem(seal(open_problem.rows), case.k, case.C, "free")
     solution = solve_linear(problem)
     assert solution.stop_reason is StopReason.CONVERGED
     np.testing.assert_array_equal(solution.coef, solve_linear(open_problem).coef)

@@ -10,12 +10,11 @@ from rows_cases import LogCosh, as_array
 
 from atklearn.losses.individual import INDIVIDUAL_LOSSES
 from atklearn.problems import namespaces
-from atklearn.problems.compiled_rows import CompiledRows
 from atklearn.problems.objective import Problem
-from atklearn.problems.tensors import standing, tensor_matrix
-from atklearn.problems.tensors.ranked_tensors import largest_places, ranked
-from atklearn.problems.tensors.tensor_rows import TensorRows
 from atklearn.solvers.exact.solve import solve_linear
+from atklearn.stores.compiled import CompiledRows
+from atklearn.stores.tensors import tensor_matrix, tensor_store
+from atklearn.stores.tensors.tensor_store import TensorRows
 
 DEVICES = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
 
@@ -61,8 +60,10 @@ def test_columns_of_any_size_and_offset_are_fitted_as_by_the_compiled_path(loss,
     assert conditioned.X is rows.X
     assert units.centre.any()
     weights = np.array([2e3, 0.3, -1e-4, 0.02])
-    there = conditioned.at(conditioned.join(*units.inward(weights, 1.0)), 150.0).prove(balanced=False)
-    assert there.value == pytest.approx(rows.at(rows.join(weights, 1.0), 150.0).prove(balanced=False).value, rel=1e-6)
+    there = conditioned.point(conditioned.join(*units.inward(weights, 1.0)), 150.0).prove(balanced=False)
+    assert there.value == pytest.approx(
+        rows.point(rows.join(weights, 1.0), 150.0).prove(balanced=False).value, rel=1e-6
+    )
     expected, found = both(X, y, np.ones(300), loss, "free", 150.0, 100.0, device, tol=1e-9)
     assert found.reaches(1e-9)
     assert found.objective == pytest.approx(expected.objective, rel=1e-8)
@@ -113,14 +114,14 @@ def test_blocks_change_nothing(monkeypatch):
     rows = tensor_rows_of(X, y, np.linspace(0.5, 2.0, 500), INDIVIDUAL_LOSSES["log_loss"](), True)
 
     def told():
-        point = rows.at(np.array([0.3, -1.0, 0.5, 0.2, 0.1]), 200.0)
+        point = rows.point(np.array([0.3, -1.0, 0.5, 0.2, 0.1]), 200.0)
         reading = point.smooth(0.1)
         H = point.curvature(0.1, form="matrix").matrix
         proof = point.prove(balanced=True)
         return [*reading, *point.gradient(), *H.ravel(), proof.value, proof.slack, *proof.gradient]
 
     whole = told()
-    monkeypatch.setattr(standing, "_CPU_BLOCK", 64)
+    monkeypatch.setattr(tensor_store, "_CPU_BLOCK", 64)
     monkeypatch.setattr(tensor_matrix, "_CPU_BLOCK", 300)
     np.testing.assert_allclose(told(), whole, rtol=1e-11, atol=1e-13)
 
@@ -133,7 +134,7 @@ def test_few_rows_of_a_device_are_solved_on_the_host(loss, share, monkeypatch):
     rows = tensor_rows_of(X, y, np.ones(y.size), INDIVIDUAL_LOSSES[loss](), True)
     rows.is_remote = True
     assert isinstance(rows.sample(1000), CompiledRows)
-    part = rows.at(np.zeros(6), 100.0).largest(50)
+    part = rows.point(np.zeros(6), 100.0).largest(50)
     density = part.restrict(torch.linspace(0.0, 1.0, y.size))
     assert isinstance(part.rows, CompiledRows)
     assert isinstance(density, np.ndarray)
@@ -144,27 +145,6 @@ def test_few_rows_of_a_device_are_solved_on_the_host(loss, share, monkeypatch):
     assert found.objective == pytest.approx(plain.objective, rel=2e-6)
     monkeypatch.setattr(namespaces, "HAS_NUMBA", False)
     assert isinstance(rows.sample(1000), TensorRows)
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("spread", ["normal", "tied", "odd"])
-def test_the_ranked_loss_of_many_is_that_of_a_sort(weighted, spread):
-    """Also where what is looked at misleads: every so-manieth loss is a large one."""
-    rng = np.random.default_rng(0)
-    n = 300_000
-    losses = rng.standard_normal(n) if spread == "normal" else rng.integers(0, 5, n).astype(float)
-    if spread == "odd":
-        losses = np.where(np.arange(n) % (n // 65536) == 0, 10.0 + rng.random(n), rng.random(n))
-    mass = rng.uniform(0.5, 2.0, n) if weighted else np.ones(n)
-    order = np.argsort(-losses, kind="stable")
-    filled = np.cumsum(mass[order])
-    for share in (1e-5, 0.01, 0.3, 0.77, 1.0):
-        k = share * mass.sum()
-        expected = losses[order[min(np.searchsorted(filled, k * (1 - 1e-12)), n - 1)]]
-        assert ranked(torch.from_numpy(losses), torch.from_numpy(mass), None if weighted else 1.0, k) == expected
-    places = largest_places(torch.from_numpy(losses), 1234).numpy()
-    np.testing.assert_array_equal(np.sort(losses[places]), np.sort(losses)[-1234:])
-    assert (np.diff(places) > 0).all()
 
 
 def test_tensors_of_any_layout_are_taken_as_they_are():

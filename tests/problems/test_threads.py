@@ -12,13 +12,11 @@ import pytest
 import scipy.sparse as sp
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from atklearn.losses.aggregate import ranked_loss
 from atklearn.losses.individual import INDIVIDUAL_LOSSES
-from atklearn.problems import features, threads
-from atklearn.problems.compiled_rows import CompiledRows
 from atklearn.problems.objective import Problem
-from atklearn.problems.ranking import ranked
 from atklearn.solvers.exact.solve import solve_linear
+from atklearn.stores import features, threads
+from atklearn.stores.compiled import CompiledRows
 
 
 @pytest.fixture
@@ -120,7 +118,7 @@ def test_first_calls_at_the_same_time_find_all_types_known():
     """Numba would look types up in one thread while another adds to them: all are there once atklearn is imported."""
     script = (
         "import atklearn, numpy as np; from numba.core.typing.typeof import typeof_impl; "
-        "from atklearn.problems import threads; "
+        "from atklearn.stores import threads; "
         "known = len(typeof_impl.registry); threads.extremes(np.ones(4)); print(len(typeof_impl.registry) - known)"
     )
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
@@ -160,19 +158,3 @@ def test_forked_children_have_threads_of_their_own(monkeypatch):
     assert ours.poll(60)
     assert ours.recv() == expected
     child.join()
-
-
-@pytest.mark.usefixtures("small_blocks")
-@pytest.mark.parametrize("two_sided", [False, True])
-@pytest.mark.parametrize("share", [0.001, 0.3, 0.999, 1.0])
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("ties", [False, True])
-def test_the_ranked_loss_is_that_of_the_aggregate(two_sided, share, weighted, ties):
-    rng = np.random.default_rng(0)
-    s = np.sort(rng.standard_normal(20_000))[::-1].copy()
-    if ties:
-        s = np.round(s)
-    mass = rng.integers(1, 4, s.size).astype(float) if weighted else np.full(s.size, 2.0)
-    k = share * mass.sum()
-    expected = ranked_loss(np.abs(s) if two_sided else s, mass, k)
-    assert ranked(s, mass, None if weighted else 2.0, k, two_sided=two_sided) == expected

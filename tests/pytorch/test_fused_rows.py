@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from atklearn.problems.tensors.triton_language import HAS_TRITON
+from atklearn.stores.tensors.triton_language import HAS_TRITON
 from atklearn.torch import fused_rows
 from atklearn.torch.fused_rows import average_top_k_rows, pays, threshold_rows
 

@@ -7,16 +7,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from plain_rows import PlainRows
 from problems import CLASSIFICATION, INTERCEPTS, Case
 from scipy.optimize import linprog
 
-from atklearn.problems.compiled_rows import CompiledRows
+from atklearn.core.store import PlainStore
 from atklearn.problems.solution import StopReason
 from atklearn.solvers.exact import thinning
 from atklearn.solvers.exact.balance import certify_zero
 from atklearn.solvers.exact.grid import solve_grid
 from atklearn.solvers.exact.solve import solve_linear
+from atklearn.stores.compiled import CompiledRows
 
 
 def noisy_case(loss: str = "log_loss", intercept: str = "free", *, n: int = 300, weighted: bool = False) -> Case:
@@ -57,7 +57,7 @@ def test_zero_is_certified_below_the_switch_and_beaten_above(loss, intercept, sp
     assert above.beats(case.problem.rows.loss_at_zero)
 
 
-@pytest.mark.parametrize("kind", [PlainRows, CompiledRows])
+@pytest.mark.parametrize("kind", [PlainStore, CompiledRows])
 @pytest.mark.parametrize("intercept", INTERCEPTS)
 def test_the_search_tells_both_sides_of_the_switch(kind, intercept):
     case = noisy_case(intercept=intercept)

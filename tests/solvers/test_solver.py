@@ -18,7 +18,7 @@ from atklearn.solvers.exact.solve import solve_linear
 def check_certificate(case: Case, solution) -> None:
     """The gap is primal minus dual, the dual written from the conjugates; the weights are feasible."""
     problem = case.problem
-    f = problem.rows.predict(solution.coef, np.empty(case.y.size))
+    f = problem.rows.features.predict(*problem.rows.split(solution.coef), np.empty(case.y.size))
     slope = problem.loss.expand(f, case.y)[1]
     alpha = case.mass / case.k * solution.density * slope
     q = problem.sample_weights(solution)

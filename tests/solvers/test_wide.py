@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from plain_rows import PlainRows
 from problems import INTERCEPTS, LOSSES, Case, draw, optimum_by_cvxpy
 from sklearn.linear_model import Ridge
 
 from atklearn import ATkClassifier, ATkRegressor
-from atklearn.problems import compiled_rows
+from atklearn.core.store import PlainStore
 from atklearn.problems.solution import StopReason
 from atklearn.solvers.exact import solve, system, wide
 from atklearn.solvers.exact.dual import climb
 from atklearn.solvers.exact.solve import solve_linear
+from atklearn.stores import compiled as compiled_rows
 
 KINKED = ("hinge", "absolute_error")
 
@@ -58,12 +58,57 @@ def test_newton_goes_on_where_quasi_newton_stops(loss, monkeypatch):
     assert solution.objective == pytest.approx(expected.objective, rel=1e-6)
 
 
+class PlainAscent:
+    """Coordinate ascent on ``sum(u r s_0) - sum(give (X^T (u r s'))^2) / 2``; ``z = -give X^T (u r s')`` all along.
+
+    A free intercept gives way a little within a sweep and is the multiplier of ``sum(u r s') = 0`` between two. It
+    starts from the given densities, or from everyone's, in the amount that is best for the dual.
+    """
+
+    def __init__(self, rows: PlainStore, k: float, C: float, density: np.ndarray | None, balanced: bool) -> None:
+        self.rows, self.balanced, self.random = rows, balanced, np.random.default_rng(0)
+        start = rows.stand(np.zeros(rows.n_columns), k, None)
+        self.u, self.s, self.slope = rows.mass / k, start.s, start.slope[:, 0]
+        self.low = -1.0 if rows.kink.is_two_sided else 0.0
+        self.give = np.full(rows.n_columns, C)
+        if balanced:
+            self.give[-1] = 2.0 * C * np.sum(rows.design[:, :-1] ** 2, axis=1).mean() / rows.n_rows
+        middle = float(np.median(self.s)) if rows.kink.is_two_sided and balanced else 0.0
+        if density is None:
+            density = np.sign(self.s - middle) if rows.kink.is_two_sided else np.ones(rows.n_rows)
+        density = rows.point(np.zeros(rows.n_columns), k, density).prove(balanced=balanced).density
+        pull = rows.design.T @ (self.u * density * self.slope)
+        value, steepness = (self.u * density) @ self.s, pull @ (self.give * pull)
+        self.density = density * min(max(value, 0.0) / steepness, 1.0 / np.abs(density).max())
+        self.multiplier = middle
+
+    @property
+    def z(self) -> np.ndarray:
+        """The coefficients; a free intercept is its multiplier, less what it has given way since."""
+        z = -self.give * (self.rows.design.T @ (self.u * self.density * self.slope))
+        return z if not self.balanced else np.append(z[:-1], z[-1] + self.multiplier)
+
+    def sweep(self) -> float:
+        """Maximise over each density."""
+        for i in self.random.permutation(self.rows.n_rows):
+            x = self.rows.design[i]
+            value = self.s[i] + self.slope[i] * (x @ self.z)
+            curvature = self.u[i] * self.slope[i] ** 2 * (self.give @ x**2)
+            changed = self.density.copy()
+            changed[i] = np.clip(self.density[i] + value / curvature, self.low, 1.0)
+            self.density = changed
+        if self.balanced:
+            # z holds multiplier - give * sum(a); that becomes the multiplier, and gives way anew
+            self.multiplier = float(self.z[-1])
+        return float(self.u @ np.abs(self.density))
+
+
 @pytest.mark.parametrize("balanced", [True, False])
 @pytest.mark.parametrize("loss", KINKED)
 def test_ascent_visits_rows_as_the_definition_does(loss, balanced):
     case = wide_case(loss, "free" if balanced else "penalized", 30, 40, 1.0, seed=1)
     compiled = case.problem.rows.ascent(case.k, case.C, balanced=balanced)
-    plain = case.problem_on(PlainRows).rows.ascent(case.k, case.C, balanced=balanced)
+    plain = PlainAscent(case.problem_on(PlainStore).rows, case.k, case.C, None, balanced)
     for _ in range(4):
         assert compiled.sweep() == pytest.approx(plain.sweep(), rel=1e-9)
         np.testing.assert_allclose(compiled.z, plain.z, rtol=1e-9, atol=1e-12)

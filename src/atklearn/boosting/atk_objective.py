@@ -22,8 +22,8 @@ from atklearn.boosting.metric import ATkMetric
 from atklearn.losses.aggregate import average_top_k, resolve_k
 from atklearn.losses.individual import Array, IndividualLoss, LogLoss, resolve_individual_loss, task_of
 from atklearn.losses.messages import shown
-from atklearn.problems import threads
 from atklearn.problems.arrays import check_mass
+from atklearn.stores import threads
 
 __all__ = ["ATkObjective"]
 

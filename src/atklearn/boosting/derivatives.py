@@ -19,12 +19,11 @@ from typing import Any
 
 import numpy as np
 
+from atklearn.core.point import search_threshold
 from atklearn.losses.compiled import ABSOLUTE, HUBER, SMOOTH, compiled, expand_one
-from atklearn.losses.compiling import njit
+from atklearn.losses.compiling import FAST_SUMS, njit
 from atklearn.losses.individual import Array, IndividualLoss, Kink
-from atklearn.problems import threads
-from atklearn.problems.access import FAST_SUMS
-from atklearn.problems.smoothing import search_threshold
+from atklearn.stores import threads
 
 __all__ = ["SmoothedTop", "Spread", "derivatives", "steady_expansion"]
 

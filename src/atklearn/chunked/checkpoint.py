@@ -10,9 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from atklearn.chunked.chunked_part import ChunkedDensity
-from atklearn.chunked.chunked_point import ChunkedPoint
-from atklearn.chunked.chunked_rows import ChunkedRows
+from atklearn.chunked.chunk_store import ChunkedDensity, ChunkedRows, ChunkState
 from atklearn.chunked.survey import Counted
 from atklearn.chunked.vectors import Step, Vector, history
 from atklearn.losses.individual import Array
@@ -79,13 +77,14 @@ class Checkpoint:
             )
         return cls(path, subject, reached)
 
-    def note(self, problem: str, point: ChunkedPoint) -> None:
+    def note(self, problem: str, state: ChunkState) -> None:
         """Write down where a problem has got to."""
-        rows, centre = point.rows, point.centre
-        coef = point.z
+        rows, centre, coef = state.rows, state.centre, state.z
+        if centre is None:
+            return
         if rows.view.units is not None:
             coef = rows.join(*rows.view.units.outward(*rows.split(coef)))
-        self.keep(problem, _Reached(coef, point.mu, centre.token, history([centre])))
+        self.keep(problem, _Reached(coef, state.mu, centre.token, history([centre])))
 
     def keep(self, name: str, value: Any) -> None:
         """Write down a value under a name."""

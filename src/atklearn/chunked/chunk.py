@@ -12,10 +12,10 @@ import scipy.sparse as sp
 
 from atklearn.chunked.sights import Sight, View, as_features
 from atklearn.chunked.vectors import Step
+from atklearn.core.conditioning import convert
 from atklearn.losses.individual import Array
-from atklearn.problems.conditioning import convert
-from atklearn.problems.expansion import Losses, Paying
-from atklearn.problems.features import Features
+from atklearn.stores.expansion import Losses, Paying
+from atklearn.stores.features import Features
 
 __all__ = ["Block", "Chunk", "Ids", "Memory", "Missing", "row_ids"]
 
@@ -222,11 +222,16 @@ class Chunk:
             waiting.pop()
         return self.memory.vectors[token]
 
-    def answer(self, question: Any) -> Any:
-        """Return the answer to a question; None if the chunk has no rows."""
+    def answer(self, question: Any, beside: Sequence[int] = ()) -> Any:
+        """Return the answer to a question, None if the chunk has no rows; make the vectors named ``beside``, too."""
         if self.block is not None:
             self.memory.is_empty = self.block.X.shape[0] == 0
         try:
-            return None if self.memory.is_empty else question.answer(self)
+            if self.memory.is_empty:
+                return None
+            answered = question.answer(self)
+            for token in beside:
+                self.vector(token)
+            return answered
         finally:
             _scratch.give_back(self._lent)

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from atklearn.chunked.chunked_part import ChunkedDensity
-from atklearn.chunked.chunked_rows import ChunkedRows
+from atklearn.chunked.chunk_store import ChunkedDensity, ChunkedRows
 from atklearn.chunked.fleet import Engine, Fleet
 from atklearn.chunked.sights import FoldPart, Labels, Sight, View
 from atklearn.chunked.survey import Surveyed

@@ -32,6 +32,7 @@ class Request:
     question: Question
     steps: tuple[Step, ...]
     keep: frozenset[int]
+    beside: tuple[int, ...] = ()  # vectors to be made in passing, since the features are read
 
 
 class Reply(NamedTuple):
@@ -92,7 +93,9 @@ def answer(request: Request, chunks: Sequence[tuple[int, Block | None]]) -> Repl
         memory = memories.setdefault(index, Memory())
         with memory.lock:
             try:
-                reply = reply.plus(Reply(Chunk(block, memory, request.steps, index).answer(request.question)))
+                reply = reply.plus(
+                    Reply(Chunk(block, memory, request.steps, index).answer(request.question, request.beside))
+                )
             except Missing:
                 reply = reply.plus(Reply(None, (index,)))
             memory.keep(request.keep)
@@ -151,14 +154,17 @@ class Fleet:
         """
         steps = history(vectors, self._held)
         reading = question.reads or any(self._reads(step) for step in steps)
+        beside = self._unmade(steps) if reading else ()
+        steps = (*steps, *beside)
         needed = self._needed({step.token for step in steps} | self._held)
         keep = frozenset(needed | {question.sight.token})
-        request = Request(self.fit, question, steps, keep)
+        made = tuple(step.token for step in beside)
+        request = Request(self.fit, question, steps, keep, made)
         self.rounds += 1
         self.reads += reading
         reply = self.engine.ask(request, range(self.engine.n_chunks), reading=reading)
         if reply.missing:
-            whole = Request(self.fit, question, history(vectors), keep)
+            whole = Request(self.fit, question, (*history(vectors), *beside), keep, made)
             self.reads += not reading
             again = self.engine.ask(whole, sorted(reply.missing), reading=True)
             reply = Reply(reply.total).plus(again)
@@ -179,6 +185,12 @@ class Fleet:
                 tokens.update(vector.step.shortcut)
                 waiting.extend(vector.parents)
         return tokens
+
+    def _unmade(self, steps: tuple[Step, ...]) -> tuple[Step, ...]:
+        """Return how to make the products with the features that somebody holds and nobody has asked for yet."""
+        known = self._held.union(step.token for step in steps)
+        waiting = {vector.token: vector.step for holder in self.holders for vector in holder.needed()}
+        return tuple(step for token, step in waiting.items() if token not in known and isinstance(step, Product))
 
     def _reads(self, step: Step) -> bool:
         """Say whether a step needs the features."""

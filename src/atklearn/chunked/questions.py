@@ -1,7 +1,7 @@
 """What is asked of a chunk: every question is answered by a chunk alone, and the answers of all add up.
 
 Each has a ``name``, which tasks carry, and says by ``reads`` whether it needs the features; vectors are named by their
-tokens. Symbols as in :mod:`atklearn.problems.rows`.
+tokens. Symbols as in :mod:`atklearn.core.point`.
 """
 
 from __future__ import annotations
@@ -13,18 +13,19 @@ import numpy as np
 
 from atklearn.chunked.chunk import Chunk
 from atklearn.chunked.sights import Sight, View
-from atklearn.chunked.sums import Extremes, Picked, Sums, Together
+from atklearn.chunked.sums import BetweenChunks, Extremes, Picked, Sums, Together
 from atklearn.chunked.vectors import settle
+from atklearn.core.point import Form
+from atklearn.core.ranking import Between
 from atklearn.losses.individual import Array
-from atklearn.problems import hessian, smoothing, threads
-from atklearn.problems.expansion import Losses, Paying
-from atklearn.problems.features import Features
-from atklearn.problems.picking import Places
-from atklearn.problems.rows import Form
+from atklearn.stores import hessian, smoothing, threads
+from atklearn.stores.expansion import Losses, Paying
+from atklearn.stores.features import Features
+from atklearn.stores.picking import Places
 
 __all__ = [
-    "Bound", "Curving", "Fetch", "GramProduct", "Losing", "Pull", "Question", "Settle", "Sides", "Size",
-    "Standing", "Tangent", "Top", "Values",
+    "Curving", "Fetch", "GramProduct", "Losing", "Pull", "Question", "Settle", "Size", "Slack", "Standing", "Top",
+    "Values", "Weigh",
 ]  # fmt: skip
 
 
@@ -153,7 +154,7 @@ class Curving:
     def rows(
         self, n_columns: int, u: Array, losses: Losses, paid: Paying, mu: float
     ) -> tuple[Places, Array, Array, float, bool]:  # fmt: skip
-        """Return the rows of a chunk that go in: see :func:`atklearn.problems.hessian.weighted_rows`."""
+        """Return the rows of a chunk that go in: see :func:`atklearn.stores.hessian.weighted_rows`."""
         most = None if self.share is None else max(int(np.ceil(self.share * losses.f.size)), self._FEWEST)
         return hessian.weighted_rows(paid, losses, u, mu, n_columns, cautious=self.cautious, most=most, seed=self.seed)
 
@@ -219,7 +220,7 @@ class GramProduct(_AtOne):
 
 
 @dataclass(frozen=True)
-class Sides(_AtOne):
+class Weigh(_AtOne):
     """How hard the samples pull up and down, and the mass of either side: what makes densities feasible."""
 
     name: ClassVar[str] = "balance"
@@ -227,36 +228,15 @@ class Sides(_AtOne):
     at: Standing
 
     def answer(self, chunk: Chunk) -> Sums:
-        """Return pulls and masses: up, down, neither."""
+        """Return the sums of :class:`atklearn.core.point.Sides`."""
         u, losses, _ = self.at.losses(chunk)
-        up, down = losses.a > 0.0, losses.a < 0.0
-        mass = u * np.abs(losses.r)
-        sides = losses.a[up].sum(), -losses.a[down].sum(), mass[up].sum(), mass[down].sum(), mass.sum()
-        return Sums(sides=np.array(sides))
+        sums = threads.block_sums(smoothing.weigh_sides, 5, u.size, 1.0, u, losses.r, losses.slope)
+        return Sums(sides=sums)
 
 
 @dataclass(frozen=True)
-class Tangent(_AtOne):
-    """The gradient of other densities than those of the point; and, in the same pass, predictions made anew."""
-
-    name: ClassVar[str] = "proof"
-    reads: ClassVar[bool] = True
-    at: Standing
-    fresh: int
-    density: int
-
-    def answer(self, chunk: Chunk) -> Sums:
-        """Return ``X^T (u r s')``."""
-        u, losses, _ = self.at.expanded(chunk)
-        chunk.vector(self.fresh)
-        np.multiply(u, chunk.vector(self.density), out=losses.a)
-        losses.a *= losses.slope
-        return Sums(gradient=chunk.matrix(self.at.view).pull_back(losses.a))
-
-
-@dataclass(frozen=True)
-class Bound(_AtOne):
-    """What feasible densities prove, of losses computed anew: see :meth:`atklearn.problems.rows.Point.prove`."""
+class Slack(_AtOne):
+    """What feasible densities prove, of losses computed anew: the sums of :class:`atklearn.core.point.Bound`."""
 
     name: ClassVar[str] = "certificate"
     reads: ClassVar[bool] = False
@@ -266,16 +246,16 @@ class Bound(_AtOne):
     threshold: float
 
     def answer(self, chunk: Chunk) -> Sums:
-        """Return what is above the threshold, the slack, the mass; and what the tangents touch elsewhere."""
+        """Return the sums."""
         u, then, _ = self.at.expanded(chunk)
         r, f = chunk.vector(self.density), chunk.vector(self.fresh)
         (_, now), paid = chunk.losses(self.at.view, self.at.k), chunk.paid(self.at.view)
         paid.expand(f, 0.0, f, now)
         sums = threads.block_sums(
-            smoothing.bound_blocks, 3, f.size, 1.0, now.s, r, u, self.threshold, paid.kink.is_two_sided
-        )
-        moved = (u * r) @ (now.s - then.s - then.slope * (f - then.f))
-        return Sums(sums=np.append(sums, moved))
+            smoothing.bound_blocks, 4, f.size, 2.0, now.s, now.f, then.s, then.slope, then.f, r, u, self.threshold,
+            paid.kink.is_two_sided,
+        )  # fmt: skip
+        return Sums(sums=sums)
 
 
 @dataclass(frozen=True)
@@ -302,17 +282,8 @@ class Losing(_OfView):
             losses, amounts = losses[others], amounts[others]
         if self.by_count:
             amounts = np.ones(losses.size)
-        inside = (losses >= self.low) & (losses <= self.high)
-        above = float(amounts[losses > self.high].sum())
-        values, weights = losses[inside], amounts[inside]
-        sums = Sums(
-            above=above, inside=float(weights.sum()), range=Extremes.of(values), n_inside=[(chunk.index, values.size)]
-        )
-        most = max(int(self.share * values.size), self._FEWEST)
-        if values.size > most:
-            values = values[:: -(-values.size // most)]
-            weights = np.full(values.size, sums["inside"] / values.size)
-        return sums + Sums(partial=int(values.size < sums["n_inside"][0][1]), values=[values], weights=[weights])
+        seen = Between.of(losses, amounts, self.low, self.high, self.share, fewest=self._FEWEST)
+        return Sums(between=BetweenChunks((seen,), ((chunk.index, seen.count),)))
 
 
 @dataclass(frozen=True)

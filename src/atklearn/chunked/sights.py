@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from atklearn.core.conditioning import Units
 from atklearn.losses.individual import Array, IndividualLoss
-from atklearn.problems.conditioning import Units
 from atklearn.selection.distribution import row_marks
 
 __all__ = ["FoldPart", "Labels", "Sight", "View", "as_features"]

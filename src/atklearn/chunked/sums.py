@@ -9,7 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-__all__ = ["Extremes", "Picked", "Sums", "Together", "stacked"]
+from atklearn.core.ranking import Between
+
+__all__ = ["BetweenChunks", "Extremes", "Picked", "Sums", "Together", "stacked"]
 
 
 class Sums(dict[Any, Any]):
@@ -49,6 +51,36 @@ class Extremes:
     def of(cls, values: npt.NDArray[Any]) -> Extremes:
         """Return those of an array, of none as of nothing."""
         return cls(float(values.min()), float(values.max())) if values.size else cls(np.inf, -np.inf)
+
+
+@dataclass(frozen=True)
+class BetweenChunks:
+    """What the losses of chunks say of an interval, and how many of each chunk are inside."""
+
+    parts: tuple[Between, ...]
+    counts: tuple[tuple[int, int], ...]
+
+    def __add__(self, other: BetweenChunks) -> BetweenChunks:
+        return BetweenChunks(self.parts + other.parts, self.counts + other.counts)
+
+    @property
+    def above(self) -> float:
+        """The amount above the interval."""
+        return sum(part.above for part in self.parts)
+
+    def of_all(self) -> Between:
+        """Return what all of them say together."""
+        parts = self.parts
+        return Between(
+            above=self.above,
+            inside=sum(part.inside for part in parts),
+            count=sum(part.count for part in parts),
+            values=np.concatenate([part.values for part in parts]),
+            weights=np.concatenate([part.weights for part in parts]),
+            is_partial=any(part.is_partial for part in parts),
+            least=min(part.least for part in parts),
+            most=max(part.most for part in parts),
+        )
 
 
 @dataclass(frozen=True)

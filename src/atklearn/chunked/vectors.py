@@ -16,11 +16,11 @@ import numpy.typing as npt
 
 from atklearn.chunked.sights import Sight, View
 from atklearn.losses.individual import Array
-from atklearn.problems import threads
-from atklearn.problems.expansion import Losses, Paying
-from atklearn.problems.features import Features
-from atklearn.problems.passes import add_scaled, clip
-from atklearn.problems.smoothing import N_SUMS, settle_blocks
+from atklearn.stores import threads
+from atklearn.stores.expansion import Losses, Paying
+from atklearn.stores.features import Features
+from atklearn.stores.passes import add_scaled, clip
+from atklearn.stores.smoothing import N_SUMS, settle_blocks
 
 __all__ = ["Alike", "Blend", "Feasible", "Moved", "Product", "Scattered", "Settled", "Step", "Vector", "history"]
 
@@ -168,14 +168,14 @@ class Settled(Step):
 
 @dataclass(frozen=True)
 class Feasible(Step):
-    """Densities, those that pull up and those that pull down times a factor each, and all times another."""
+    """Densities that pull up, down and not at all, times a factor each."""
 
     view: View
     density: int
     f: int
     up: float
     down: float
-    scale: float
+    level: float
 
     @property
     def parents(self) -> tuple[int, ...]:
@@ -188,7 +188,7 @@ class Feasible(Step):
         _, losses = chunk.losses(self.view, 1.0)
         chunk.paid(self.view).expand(f, 0.0, f, losses)
         side = r * losses.slope
-        return r * np.where(side > 0.0, self.up, np.where(side < 0.0, self.down, 1.0)) * self.scale
+        return r * np.where(side > 0.0, self.up, np.where(side < 0.0, self.down, self.level))
 
 
 @dataclass(frozen=True)
@@ -217,7 +217,7 @@ class Blend(Step):
 def settle(
     losses: Losses, centre: Array, u: Array, mu: float, threshold: float, two_sided: bool, along: Array
 ) -> Array:  # fmt: skip
-    """Fill in densities and pulls at a threshold; return the sums that :func:`smoothing.conclude` reads."""
+    """Fill in densities and pulls at a threshold; return the sums of :class:`atklearn.core.point.Sums`."""
     return threads.block_sums(
         settle_blocks, N_SUMS, losses.f.size, 4.0, losses.s, losses.slope, centre, u, mu, threshold, two_sided, along,
         losses.r, losses.a,

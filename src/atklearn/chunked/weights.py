@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from atklearn.chunked.chunk import Block, Chunk, Memory
-from atklearn.chunked.chunked_part import ChunkedDensity
+from atklearn.chunked.chunk_store import ChunkedDensity
 from atklearn.chunked.sights import View
 from atklearn.chunked.vectors import Step, history
 from atklearn.losses.individual import Array

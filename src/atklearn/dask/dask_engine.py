@@ -16,7 +16,7 @@ from atklearn.dask.chunk_graphs import Graph, Readers, ask_reader, ask_remembere
 from atklearn.dask.cluster_engine import ClusterEngine
 from atklearn.dask.dask_blocks import DaskBlocks
 from atklearn.losses.messages import shown
-from atklearn.problems.threads import thread_count
+from atklearn.stores.threads import thread_count
 
 __all__ = ["LocalEngine", "dask_engine", "default_client"]
 

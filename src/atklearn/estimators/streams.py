@@ -22,7 +22,6 @@ from atklearn.losses.aggregate import average_top_k, resolve_k
 from atklearn.losses.individual import Array, IndividualLoss, Task, resolve_individual_loss
 from atklearn.losses.messages import shown, stack_level
 from atklearn.problems.arrays import check_training
-from atklearn.problems.picking import Places
 from atklearn.problems.posing import Targets, intercept_kind
 from atklearn.solvers.stochastic.sgd import (
     AVERAGINGS,
@@ -34,6 +33,7 @@ from atklearn.solvers.stochastic.sgd import (
     draw_seed,
 )
 from atklearn.solvers.stochastic.visits import MassClock, passes
+from atklearn.stores.picking import Places
 
 __all__ = ["Stream", "StreamingATk"]
 

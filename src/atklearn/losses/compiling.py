@@ -11,7 +11,10 @@ from functools import wraps
 from importlib import import_module
 from typing import Any
 
-__all__ = ["HAS_NUMBA", "intrinsic", "ir", "njit", "njit_if_there", "numba", "overload", "types"]
+__all__ = ["FAST_SUMS", "HAS_NUMBA", "intrinsic", "ir", "njit", "njit_if_there", "numba", "overload", "types"]
+
+# Sums may be reordered (that is what makes them fast), but NaN and inf keep their meaning.
+FAST_SUMS = {"reassoc", "contract", "nsz"}
 
 _MISSING = "Fits on arrays run compiled code, which needs numba: pip install numba; torch tensors need none."
 

@@ -13,7 +13,7 @@ import numpy as np
 from atklearn.chunked.chunk import Block
 from atklearn.chunked.fleet import Reply, Request, answer, forget
 from atklearn.estimators.blocks import read_rows
-from atklearn.problems.threads import thread_count
+from atklearn.stores.threads import thread_count
 
 __all__ = ["ArrayChunks", "ExecutorEngine"]
 

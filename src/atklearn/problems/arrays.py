@@ -10,11 +10,10 @@ import scipy.sparse as sp
 from sklearn.utils import check_X_y
 from sklearn.utils.validation import validate_data
 
-from atklearn.losses.compiling import HAS_NUMBA, njit
+from atklearn.losses.compiling import FAST_SUMS, HAS_NUMBA, njit
 from atklearn.losses.individual import Array
-from atklearn.problems import threads
-from atklearn.problems.access import FAST_SUMS
 from atklearn.problems.namespaces import on_host
+from atklearn.stores import threads
 
 __all__ = ["check_features", "check_mass", "check_training", "refuse_weights", "split_in_two"]
 

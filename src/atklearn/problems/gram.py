@@ -15,7 +15,7 @@ from sklearn.utils import gen_batches
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
 from atklearn.losses.individual import Array
-from atklearn.problems.picking import Places
+from atklearn.stores.picking import Places
 
 __all__ = ["Gram", "Kernel", "KernelName"]
 

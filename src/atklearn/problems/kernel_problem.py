@@ -27,9 +27,8 @@ from atklearn.losses.aggregate import ranked_loss
 from atklearn.losses.compiling import njit
 from atklearn.losses.individual import Array, Hinge, Kink
 from atklearn.problems.gram import Gram
-from atklearn.problems.picking import Places
-from atklearn.problems.smoothing import bound_and_slack
 from atklearn.problems.solution import Certificate
+from atklearn.stores.picking import Places
 
 __all__ = ["KernelProblem"]
 
@@ -119,9 +118,12 @@ class KernelProblem:
         shifted = residual - b
         threshold = ranked_loss(self.losses(shifted), self.mass, self.k)
         density = beta / self.cap if self.two_sided else np.abs(beta) / self.cap
-        value, gap = bound_and_slack(self.margin(shifted), density, self.mass / self.k, threshold, self.two_sided)
+        u, s, size = self.mass / self.k, self.margin(shifted), np.abs(density)
+        over = np.maximum((np.abs(s) if self.two_sided else s) - threshold, 0.0)
+        value = threshold + float(u @ over)
+        gap = float(u @ (over - (density * s - threshold * size))) + threshold * max(1.0 - float(u @ size), 0.0)
         penalty = float(beta @ (self.y - residual)) / (2.0 * self.C)
-        return Certificate(beta, b, density, threshold, float(value) + penalty, max(float(gap), 0.0))
+        return Certificate(beta, b, density, threshold, value + penalty, max(gap, 0.0))
 
     def zero(self, certificate: Certificate) -> Certificate:
         """Return the zero classifier with what a certificate proves about the optimum, whatever its coefficients."""

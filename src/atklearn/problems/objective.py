@@ -22,10 +22,12 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
+from atklearn.core.conditioning import Coordinates
+from atklearn.core.point import Point, Proof
+from atklearn.core.store import Density, Store
 from atklearn.losses.aggregate import resolve_k
+from atklearn.losses.compiling import FAST_SUMS, njit_if_there
 from atklearn.losses.individual import Array, IndividualLoss
-from atklearn.problems.access import weighted_square
-from atklearn.problems.rows import Coordinates, Density, Point, Proof, Rows
 from atklearn.problems.solution import Certificate, Solution
 
 __all__ = ["InterceptKind", "Problem", "paper_C"]
@@ -63,7 +65,7 @@ class Problem:
 
     Parameters
     ----------
-    rows : Rows
+    rows : Store
         With a column of ones unless ``intercept="none"``.
     k : float
         Amount of mass in the top, ``0 < k <= rows.total``.
@@ -74,14 +76,14 @@ class Problem:
 
     Attributes
     ----------
-    free : int or None
-        The entry of the coefficients that is not penalised.
+    free : int, ndarray or None
+        The entries of the coefficients that are not penalised, one for each output.
     ridge : ndarray of shape (n_columns,)
         The penalty is ``sum(ridge * z**2) / 2``.
     """
 
     def __init__(
-        self, rows: Rows, k: float, C: float, intercept: InterceptKind, units: Coordinates | None = None
+        self, rows: Store, k: float, C: float, intercept: InterceptKind, units: Coordinates | None = None
     ) -> None:
         self.rows = rows
         self.units = units
@@ -132,7 +134,7 @@ class Problem:
         """Whether one exact Newton step solves the problem."""
         return self.loss.quadratic and self.k >= self.rows.total * (1.0 - 1e-12)
 
-    def on(self, rows: Rows, k: float) -> Problem:
+    def on(self, rows: Store, k: float) -> Problem:
         """Return the problem on other rows, with their own k."""
         return Problem(rows, k, self.C, self.intercept, self.units)
 
@@ -156,7 +158,7 @@ class Problem:
 
     def certify(self, z: Array, density: Density) -> Certificate:
         """Evaluate the objective exactly at ``z`` and bound its distance from the optimum with ``density``."""
-        return self.certify_point(self.rows.at(z, self.k, density))
+        return self.certify_point(self.rows.point(z, self.k, density))
 
     def certify_point(self, point: Point) -> Certificate:
         """Do the same at a point with its own densities."""
@@ -175,4 +177,14 @@ class Problem:
 
     def sample_weights(self, certificate: Certificate) -> Array:
         """Return the worst-case weights of the samples, shape (n_rows,)."""
-        return self.rows.sample_weights(certificate.density, self.k)
+        weights: Array = self.rows.sample_weights(certificate.density, self.k)
+        return weights
+
+
+@njit_if_there(cache=True, fastmath=FAST_SUMS, instead=lambda weights, v: (weights * v) @ v)
+def weighted_square(weights, v):  # type: ignore[no-untyped-def]
+    """Return ``sum(weights * v**2)``."""
+    result = 0.0
+    for j in range(v.size):
+        result += weights[j] * v[j] * v[j]
+    return result

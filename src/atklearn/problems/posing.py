@@ -14,18 +14,18 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.multiclass import check_classification_targets
 
+from atklearn.core.store import Store
 from atklearn.losses.aggregate import resolve_k
 from atklearn.losses.compiling import HAS_NUMBA
 from atklearn.losses.individual import Array, IndividualLoss
 from atklearn.losses.labels import one_versus_rest
-from atklearn.problems import threads
 from atklearn.problems.arrays import check_mass, split_in_two
 from atklearn.problems.class_weights import class_factors, problem_names
-from atklearn.problems.compiled_rows import CompiledRows
 from atklearn.problems.namespaces import as_tensor_if_dense, is_quicker_on_host, is_tensor, on_host
 from atklearn.problems.objective import InterceptKind, Problem
-from atklearn.problems.rows import Rows
 from atklearn.problems.solution import Certificate, Solution
+from atklearn.stores import threads
+from atklearn.stores.compiled import CompiledRows
 
 __all__ = [
     "Coefficients",
@@ -199,7 +199,7 @@ class Posing:
         amount = resolve_k(k, targets.total)
         return Posed(targets, [Problem(each, amount, float(C), self.intercept) for each in rows])
 
-    def _tensors(self, X: Any, y: Any, sample_weight: Any) -> tuple[SeenTargets, Sequence[Rows]]:
+    def _tensors(self, X: Any, y: Any, sample_weight: Any) -> tuple[SeenTargets, Sequence[Store]]:
         """Return targets and rows that are tensors."""
         from atklearn.problems.tensors.tensor_posing import tensor_targets
 
@@ -207,7 +207,7 @@ class Posing:
             X, self.loss, self.intercept != "none"
         )
 
-    def _arrays(self, X: Any, y: Any, sample_weight: Any) -> tuple[SeenTargets, Sequence[Rows]]:
+    def _arrays(self, X: Any, y: Any, sample_weight: Any) -> tuple[SeenTargets, Sequence[Store]]:
         """Return targets and rows that are arrays."""
         if self.is_classification:
             targets = class_targets(y, sample_weight, self.class_weight, self.owner)

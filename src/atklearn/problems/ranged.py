@@ -26,11 +26,11 @@ import numpy.typing as npt
 
 from atklearn.losses.aggregate import ranked_loss, top_sum
 from atklearn.losses.individual import Array
-from atklearn.problems.compiled_rows import CompiledRows
 from atklearn.problems.objective import Problem
-from atklearn.problems.picking import Places
 from atklearn.problems.posing import SeenTargets
 from atklearn.problems.solution import Solution
+from atklearn.stores.compiled import CompiledRows
+from atklearn.stores.picking import Places
 
 __all__ = ["Outside", "RangedProblem", "TargetsOutside", "largest_amounts"]
 

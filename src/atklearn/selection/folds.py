@@ -12,8 +12,8 @@ import numpy.typing as npt
 from atklearn.losses.individual import Array
 from atklearn.problems.namespaces import on_host, take_rows
 from atklearn.problems.posing import Coefficients, Posed, Posing
-from atklearn.problems.threads import steady_blas
 from atklearn.selection.paths import ATkPath, grid_cells, solve_path
+from atklearn.stores.threads import steady_blas
 
 __all__ = ["GRID_TOL", "FilledFold", "Fold", "Judging", "Split", "cv_results"]
 

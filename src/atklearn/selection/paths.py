@@ -22,11 +22,11 @@ from atklearn.problems.namespaces import home_of, same_home
 from atklearn.problems.objective import Problem
 from atklearn.problems.posing import Posed, Posing, intercept_kind
 from atklearn.problems.solution import Solution
-from atklearn.problems.threads import steady_blas
 from atklearn.solvers.exact.grid import solve_grid
 from atklearn.solvers.ranked.alternation import refuse_other_solvers
 from atklearn.solvers.ranked.ranked_grid import solve_ranked_grid
 from atklearn.solvers.stochastic.sgd import SGD, refuse_stochastic, solve_sgd
+from atklearn.stores.threads import steady_blas
 
 __all__ = ["ATkPath", "atk_path", "grid_cells", "solve_path"]
 

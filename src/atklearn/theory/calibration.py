@@ -27,9 +27,9 @@ from atklearn.losses.individual import Array, Hinge, IndividualLoss, resolve_ind
 from atklearn.losses.labels import one_versus_rest
 from atklearn.losses.messages import shown
 from atklearn.problems.arrays import check_training
-from atklearn.problems.compiled_rows import CompiledRows
 from atklearn.problems.objective import InterceptKind, Problem
 from atklearn.solvers.exact.collapse import CollapseWarning, collapse_limit
+from atklearn.stores.compiled import CompiledRows
 
 __all__ = ["CalibrationInterval", "calibration_interval"]
 

@@ -14,7 +14,7 @@ order of the losses, with both zeros at 0 and NaN at the top.
 
 from __future__ import annotations
 
-from atklearn.problems.tensors.triton_language import constant, jit, tl
+from atklearn.stores.tensors.triton_language import constant, jit, tl
 
 SAMPLE, PIVOTS = 16384, 512  # losses looked at for the bracket, and those of them that may be its ends
 BIN_BITS, BINS = constant(9), 512

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from atklearn.problems.tensors.triton_language import HAS_TRITON
+from atklearn.stores.tensors.triton_language import HAS_TRITON
 from atklearn.torch import fused_kernels as kernels
 from atklearn.torch.fused_settling import settle
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from atklearn.problems.tensors.triton_language import constant, jit, tl
+from atklearn.stores.tensors.triton_language import constant, jit, tl
 from atklearn.torch.fused_kernels import (
     ABOVE,
     AT_BOTTOM,

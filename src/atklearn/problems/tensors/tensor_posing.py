@@ -18,7 +18,7 @@ from atklearn.losses.individual import IndividualLoss
 from atklearn.problems.class_weights import class_factors, problem_names
 from atklearn.problems.namespaces import Tensor, is_tensor, on_host
 from atklearn.problems.tensors.tensor_checks import check_tensor_mass
-from atklearn.problems.tensors.tensor_rows import TensorRows
+from atklearn.stores.tensors.tensor_store import TensorRows
 
 __all__ = ["TensorTargets", "class_masses", "classes_and_codes", "tensor_targets"]
 

@@ -17,9 +17,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from atklearn.core.store import Density
 from atklearn.losses.individual import Hinge
 from atklearn.problems.objective import Problem
-from atklearn.problems.rows import Density
 from atklearn.problems.solution import Certificate
 from atklearn.solvers.exact.newton import ProximalNewton
 from atklearn.solvers.exact.thinning import THINNING, is_large, thin
@@ -82,7 +82,7 @@ def _unit(problem: Problem) -> float:
 def _certify(problem: Problem, strict: Problem, density: Density, tol: float) -> Certificate | None:
     """Return the certificate of zero with given densities, if these prove it even where the penalty does not count."""
     zero = np.zeros(problem.rows.n_columns)
-    proof = problem.rows.at(zero, problem.k, density).prove(balanced=problem.free is not None)
+    proof = problem.rows.point(zero, problem.k, density).prove(balanced=problem.free is not None)
     return problem.conclude(zero, proof) if strict.conclude(zero, proof).reaches(tol) else None
 
 

@@ -98,7 +98,7 @@ def collapse_limit(problem: Problem) -> float:
     --------
     >>> import numpy as np
     >>> from atklearn.losses.individual import LogLoss
-    >>> from atklearn.problems.compiled_rows import CompiledRows
+    >>> from atklearn.stores.compiled import CompiledRows
     >>> X = np.array([[1.0], [1.0], [1.0], [-1.0]])
     >>> y = np.array([1.0, 1.0, -1.0, -1.0])  # one of four on the wrong side
     >>> rows = CompiledRows(X, y, np.ones(4), LogLoss(), intercept=False)

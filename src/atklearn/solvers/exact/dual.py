@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from atklearn.core.store import Density
 from atklearn.problems.objective import Problem
-from atklearn.problems.rows import Density
 from atklearn.problems.solution import Solution, StopReason
 from atklearn.solvers.exact.newton import Progress
 
@@ -36,7 +36,7 @@ def climb(
     --------
     >>> import numpy as np
     >>> from atklearn.losses.individual import Hinge
-    >>> from atklearn.problems.compiled_rows import CompiledRows
+    >>> from atklearn.stores.compiled import CompiledRows
     >>> rng = np.random.default_rng(0)
     >>> X, y = rng.standard_normal((50, 80)), np.sign(rng.standard_normal(50))
     >>> rows = CompiledRows(X, y, np.ones(50), Hinge(), intercept=True)

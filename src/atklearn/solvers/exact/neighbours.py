@@ -24,8 +24,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from atklearn.core.store import Density
 from atklearn.problems.objective import Problem
-from atklearn.problems.rows import Density
 from atklearn.problems.solution import Solution, StopReason
 
 __all__ = ["Neighbours"]

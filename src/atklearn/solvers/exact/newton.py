@@ -2,7 +2,7 @@
 
 Symbols: ``z`` the coefficients, ``r`` the densities of the sample weights, ``centre`` those of the last proximal step,
 ``mu`` the smoothing; all that has an entry per sample stays with the point, behind the line of
-:mod:`atklearn.problems.rows`.
+:mod:`atklearn.core.point`.
 
 The smoothed objective phi(z) = |w|^2/(2C) + max over r of sum(u (r s - mu/2 (r - centre)^2)) is minimised by Newton's
 method. When its gradient is small against the slack that the smoothing leaves, the centre moves to ``r`` and ``mu``
@@ -15,9 +15,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
+from atklearn.core.point import Look, Ray, Reading
+from atklearn.core.store import Density
 from atklearn.losses.individual import Array
 from atklearn.problems.objective import Problem
-from atklearn.problems.rows import Density, Ray, Reading
 from atklearn.problems.solution import Certificate, Solution, StopReason
 from atklearn.solvers.exact.system import NewtonSystem, newton_system
 
@@ -45,7 +46,7 @@ class ProximalNewton:
 
     def __init__(self, problem: Problem, start: Array, density: Density | None, smoothing: float | None) -> None:
         self.problem = problem
-        self.point = problem.rows.at(start, problem.k, density)
+        self.point = problem.rows.point(start, problem.k, density)
         self.damping = _DAMPING[0]
         self.caution, self.lesson = 0, 1  # steps to take cautiously yet, and after the last that went too far
         self.system: NewtonSystem | None = None  # as long as it holds
@@ -171,9 +172,11 @@ class ProximalNewton:
         penalty_slope, penalty_curvature = float(pull @ self.point.z), float(pull @ direction)
         low, high, slope_low, slope_high = 0.0, 1.0, slope, 0.0
         t = 1.0
+        look: Look | None = None
         for _ in range(_MAX_TRIALS):
-            reading = ray.at(t, self.mu)
-            slope_t = penalty_slope + t * penalty_curvature + reading.steepness
+            look = None  # what it has borrowed goes back before the next one borrows
+            look = ray.look(t, self.mu)
+            slope_t = penalty_slope + t * penalty_curvature + look.reading.steepness
             if abs(slope_t) <= 0.5 * abs(slope) or (t == 1.0 and slope_t < 0.0):
                 break
             if slope_t > 0.0:
@@ -185,8 +188,9 @@ class ProximalNewton:
             t = min(max(secant, low + 0.1 * width), high - 0.1 * width)
         else:
             t = tried
-        ray.land()
-        return t, reading
+        assert look is not None
+        self.point.move_to(look)
+        return t, look.reading
 
     def _recentre(self, shrink: float) -> None:
         """Take the proximal step: the densities become the centre."""

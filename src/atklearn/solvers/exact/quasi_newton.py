@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from atklearn.core.store import Density
 from atklearn.losses.compiling import njit_if_there
 from atklearn.losses.individual import Array
 from atklearn.problems.objective import Problem
-from atklearn.problems.rows import Density
 from atklearn.solvers.exact.newton import ProximalNewton
 
 __all__ = ["ProximalQuasiNewton"]
@@ -47,7 +47,7 @@ class ProximalQuasiNewton(ProximalNewton):
             self.memory.forget()
             return False
         self.reading = reading
-        if self.problem.free is not None:
+        if isinstance(self.problem.free, int):
             self._balance()
         self._differentiate()
         self.memory.learn(self.point.z - before, self.gradient - gradient)

@@ -11,15 +11,15 @@ from dataclasses import replace
 
 import numpy as np
 
+from atklearn.core.store import Density
 from atklearn.losses.individual import Array
 from atklearn.problems.objective import Problem
-from atklearn.problems.rows import Density
 from atklearn.problems.solution import Solution, StopReason
-from atklearn.problems.threads import steady_blas
 from atklearn.solvers.exact.balance import certify_zero
 from atklearn.solvers.exact.newton import Progress, ProximalNewton
 from atklearn.solvers.exact.thinning import THINNING, is_large, thin
 from atklearn.solvers.exact.wide import is_wide, solve_wide, takes_cheap_steps
+from atklearn.stores.threads import steady_blas
 
 __all__ = ["solve_linear"]
 
@@ -146,7 +146,9 @@ def _solve_from(
 def _has_small_top(problem: Problem) -> bool:
     """Say whether the largest losses are so few that a working set of them pays."""
     rows = problem.rows
-    return rows.n_rows >= _MANY and problem.k <= _SMALL_TOP * rows.total and _first_count(problem) <= rows.room
+    return (
+        rows.n_rows >= _MANY and problem.k <= _SMALL_TOP * rows.total and _first_count(problem) <= rows.max_subset_rows
+    )
 
 
 def _solve_on_rows(
@@ -204,7 +206,7 @@ def _cold_start(problem: Problem, tol: float, max_iter: int) -> tuple[Array, Non
 def _average_start(problem: Problem) -> Array:
     """Return about where the average loss is least: at zero all losses tie, and none of them is the largest."""
     n, d = problem.rows.n_rows, problem.rows.n_columns
-    enough = max(n // THINNING, _SOME_ROWS * d, problem.rows.at_once)
+    enough = max(n // THINNING, _SOME_ROWS * d, problem.rows.min_efficient_rows)
     some = thin(problem, enough) if enough < n else problem
     return solve_linear(some.at(some.rows.total, some.C), tol=_ROUGH).coef
 
@@ -224,15 +226,15 @@ def _solve_on_top(
     """
     rows, k = problem.rows, problem.k
     steps = 0
-    part = rows.at(coef, k, density).largest(_first_count(problem))
+    part = rows.point(coef, k, density).largest(_first_count(problem))
     density = None if density is None else part.restrict(density)
-    while part.rows.n_rows < min(rows.n_rows, rows.room):
+    while part.rows.n_rows < min(rows.n_rows, rows.max_subset_rows):
         solved = _solve_on_rows(
             problem.on(part.rows, k), coef, density, smoothing, 0.5 * tol, max_iter - steps, doubt.look
         )
         steps += solved.n_iter
         coef, smoothing, density = solved.coef, 5.0 * solved.smoothing, part.extend(solved.density)
-        point = rows.at(coef, k, density)
+        point = rows.point(coef, k, density)
         certificate = problem.certify_point(point)
         halted = solved.stop_reason in (StopReason.MAX_ITER, StopReason.CALLBACK)
         # a part that has stalled is solved as well as it can be: what is missing may still be rows outside of it
@@ -240,7 +242,9 @@ def _solve_on_top(
         is_done = certificate.reaches(tol) or halted or stalled or doubt.compare(certificate.objective)
         if not is_done:
             before = part.rows.n_rows
-            part = point.largest(min(max(before, 2000), rows.room - before), beside=part, above=solved.threshold)
+            part = point.largest(
+                min(max(before, 2000), rows.max_subset_rows - before), beside=part, above=solved.threshold
+            )
             is_done = part.rows.n_rows == before  # there are no others
         if is_done:
             otherwise = StopReason.STALLED if solved.stop_reason is StopReason.CONVERGED else solved.stop_reason

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from scipy.linalg import cho_solve
 
-from atklearn.losses.compiling import njit_if_there
+from atklearn.core.point import Point
+from atklearn.losses.compiling import FAST_SUMS, njit_if_there
 from atklearn.losses.individual import Array
-from atklearn.problems.access import FAST_SUMS
 from atklearn.problems.objective import Problem
-from atklearn.problems.rows import Point
 
 __all__ = ["NewtonSystem", "newton_system"]
 
@@ -52,15 +51,13 @@ def newton_system(
     """Form H at a point.
 
     Along the unpenalised coordinate H may be singular: ``reach`` caps its step, ``damping`` its pivot (relative) from
-    below. See :meth:`atklearn.problems.rows.Point.curvature` for ``cautious``.
+    below. See :meth:`atklearn.core.point.Point.curvature` for ``cautious``.
     """
     d, free = problem.rows.n_columns, problem.free
     if d > _DENSE_COLUMNS:
         ridge = problem.ridge
         if free is not None and not problem.is_quadratic:
-            # H may be singular along it: a ridge that keeps the step within reach
-            ridge = ridge.copy()
-            ridge[free] = (abs(gradient[free]) + 1e-12) / reach
+            ridge = _held(ridge, free, gradient, reach)
         # a triangle of H that is no larger than X
         packed = problem.rows.is_dense and d <= 2 * problem.rows.n_rows
         system = _factor_packed(problem, point, mu, ridge, cautious) if packed else None
@@ -70,11 +67,21 @@ def newton_system(
     curvature = point.curvature(mu, form="matrix", cautious=cautious, most=most, seed=seed)
     H = curvature.matrix
     assert H is not None
-    solve = _factor(H, problem.ridge, free, reach, damping)
+    ridge, single = problem.ridge, free if isinstance(free, int) else None
+    if single is None and free is not None and not problem.is_quadratic:
+        ridge = _held(ridge, free, gradient, reach)
+    solve = _factor(H, ridge, single, reach, damping)
     if not curvature.is_sampled or d <= _SAMPLED_COLUMNS:
-        free_curvature = 0.0 if free is None else float(H[free, free])
+        free_curvature = 0.0 if single is None else float(H[single, single])
         return NewtonSystem(solve, free_curvature, lasting=curvature.is_sampled and not curvature.has_ties)
     return NewtonSystem(_iterative(point, mu, problem.ridge, cautious, solve))
+
+
+def _held(ridge: Array, free: Any, gradient: Array, reach: float) -> Array:
+    """Return the ridge with one along unpenalised coordinates, where H may be singular, that keeps steps in reach."""
+    ridge = ridge.copy()
+    ridge[free] = (np.abs(gradient[free]) + 1e-12) / reach
+    return ridge
 
 
 def _factor_packed(problem: Problem, point: Point, mu: float, ridge: Array, cautious: bool) -> NewtonSystem | None:
@@ -86,7 +93,7 @@ def _factor_packed(problem: Problem, point: Point, mu: float, ridge: Array, caut
     H.add_diagonal(1e-14 * diagonal)
     if not H.factor():
         return None
-    free_curvature = 0.0 if problem.free is None else float(diagonal[problem.free])
+    free_curvature = float(diagonal[problem.free]) if isinstance(problem.free, int) else 0.0
     return NewtonSystem(H.solve, free_curvature, lasting=problem.is_quadratic)
 
 

@@ -13,7 +13,7 @@ THINNING = 20
 
 def is_large(problem: Problem) -> bool:
     """Say whether a part of the rows is so much quicker to solve that it is worth to start from."""
-    return problem.rows.n_rows >= max(LARGE, problem.rows.at_once)
+    return problem.rows.n_rows >= max(LARGE, problem.rows.min_efficient_rows)
 
 
 def thin(problem: Problem, n_rows: int, least_k: float = 0.0) -> Problem:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from atklearn.core.store import Density
 from atklearn.losses.individual import Array
 from atklearn.problems.objective import Problem
-from atklearn.problems.rows import Density
 from atklearn.problems.solution import Solution, StopReason
 from atklearn.solvers.exact.dual import climb
 from atklearn.solvers.exact.newton import Progress, ProximalNewton
@@ -32,7 +32,7 @@ def is_wide(problem: Problem) -> bool:
 
 def takes_cheap_steps(problem: Problem) -> bool:
     """Say whether cheaper steps than Newton's come first: on wide data, and where its many passes are dear."""
-    is_far = problem.rows.is_far and problem.rows.n_columns > _MANY_COLUMNS and not problem.is_quadratic
+    is_far = problem.rows.passes_are_remote and problem.rows.n_columns > _MANY_COLUMNS and not problem.is_quadratic
     return is_far or is_wide(problem)
 
 

@@ -16,13 +16,13 @@ import numpy as np
 from atklearn.losses.individual import Array
 from atklearn.losses.messages import shown
 from atklearn.problems.objective import Problem
-from atklearn.problems.picking import Places
 from atklearn.problems.ranged import Outside, RangedProblem
 from atklearn.problems.solution import Solution, StopReason
-from atklearn.problems.threads import steady_blas
 from atklearn.solvers.exact.newton import Progress
 from atklearn.solvers.exact.solve import solve_linear
 from atklearn.solvers.ranked.random_starts import random_starts
+from atklearn.stores.picking import Places
+from atklearn.stores.threads import steady_blas
 
 __all__ = ["RankedFit", "refuse_other_solvers", "solve_ranked"]
 

@@ -16,9 +16,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from atklearn.losses.individual import Array
-from atklearn.problems.compiled_rows import CompiledRows
-from atklearn.problems.picking import Places
 from atklearn.problems.ranged import RangedProblem
+from atklearn.stores.compiled import CompiledRows
+from atklearn.stores.picking import Places
 
 __all__ = ["random_starts"]
 

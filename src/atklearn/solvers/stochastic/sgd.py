@@ -29,10 +29,7 @@ from atklearn.losses.compiled import compiled
 from atklearn.losses.compiling import HAS_NUMBA
 from atklearn.losses.individual import Array, IndividualLoss, SquaredError, SquaredHinge
 from atklearn.losses.messages import shown
-from atklearn.problems.access import readable
-from atklearn.problems.compiled_rows import CompiledRows
 from atklearn.problems.objective import InterceptKind, Problem
-from atklearn.problems.picking import Places
 from atklearn.problems.solution import Certificate, Solution, StopReason
 from atklearn.solvers.exact.newton import Progress
 from atklearn.solvers.stochastic.visits import passes
@@ -55,6 +52,9 @@ from atklearn.solvers.stochastic.walk import (
     T,
     walk,
 )
+from atklearn.stores.access import readable
+from atklearn.stores.compiled import CompiledRows
+from atklearn.stores.picking import Places
 
 __all__ = ["SGD", "Descent", "Plateau", "draw_seed", "solve_sgd"]
 
@@ -367,7 +367,7 @@ def _certify(problem: Problem, descent: Descent) -> Certificate:
     Any sample weights of the dual prove a bound. The top k alone is a jumpy choice near the threshold; spreading its
     edge by some part of the losses' spread proves more, and how much to spread is cheaper to try than to know.
     """
-    point = problem.rows.at(problem.rows.join(descent.weights, descent.intercept), problem.k)
+    point = problem.rows.point(problem.rows.join(descent.weights, descent.intercept), problem.k)
     spread = point.smooth(1.0).deviation or 1.0
     certificates = []
     for mu in spread * _EDGES:

@@ -19,7 +19,7 @@ import scipy.sparse as sp
 
 from atklearn.losses.compiling import njit
 from atklearn.losses.individual import Array
-from atklearn.problems.picking import Places
+from atklearn.stores.picking import Places
 
 __all__ = ["MassClock", "passes"]
 

@@ -7,7 +7,7 @@ of its row and nothing else.
 
 The loop is written once. It is compiled for NumPy arrays, for CSR rows and for the built-in losses; a loss that exists
 in Python only runs the same loop interpreted. What the loop does with a row stands in
-:mod:`atklearn.problems.access`.
+:mod:`atklearn.stores.access`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ import numpy as np
 from atklearn.losses.compiled import CompiledLoss, loss_and_slope
 from atklearn.losses.compiling import njit, overload
 from atklearn.losses.individual import Array, IndividualLoss, Kink
-from atklearn.problems.access import add, add_twice, dot, fetch, square
-from atklearn.problems.picking import Places
+from atklearn.stores.access import add, add_twice, dot, fetch, square
+from atklearn.stores.picking import Places
 
 __all__ = ["StepRule", "walk"]
 

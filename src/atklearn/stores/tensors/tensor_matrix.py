@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from atklearn.core.conditioning import Units
 from atklearn.losses.individual import Array
-from atklearn.problems.conditioning import Units
-from atklearn.problems.tensors import triton_curvature, triton_matrix
-from atklearn.problems.tensors.triton_language import serves
+from atklearn.stores.tensors import triton_curvature, triton_matrix
+from atklearn.stores.tensors.triton_language import serves
 
 __all__ = ["TensorMatrix"]
 

@@ -9,9 +9,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from atklearn.losses.individual import Array
-from atklearn.problems import passes, threads
-from atklearn.problems.access import readable
-from atklearn.problems.picking import Places
+from atklearn.stores import passes, threads
+from atklearn.stores.access import readable
+from atklearn.stores.picking import Places
 
 __all__ = ["Features"]
 
@@ -49,7 +49,7 @@ class Features:
         return (z[:-1], float(z[-1])) if self.has_ones else (z, 0.0)
 
     def over(self, work: Callable[..., Any], n: int, *arguments: Any) -> None:
-        """Do work on n rows, block by block: see :func:`atklearn.problems.threads.run`."""
+        """Do work on n rows, block by block: see :func:`atklearn.stores.threads.run`."""
         if n <= self.block:
             work(0, 1, self.block, *arguments)
             return

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
 from scipy.linalg.lapack import dtrttf
 from torch import Tensor
 
+from atklearn.core.packed import PackedSymmetric
+from atklearn.core.point import Form, Gram
 from atklearn.losses.individual import Array, Kink
-from atklearn.problems.packed import PackedSymmetric
-from atklearn.problems.picking import tell_enough
-from atklearn.problems.rows import Curvature, Form
-from atklearn.problems.tensors import triton_curvature
-from atklearn.problems.tensors.standing import Standing, Stratum
-from atklearn.problems.tensors.tensor_matrix import TensorMatrix
+from atklearn.stores.picking import tell_enough
+from atklearn.stores.tensors import triton_curvature
+from atklearn.stores.tensors.tensor_matrix import TensorMatrix
 
-__all__ = ["curvature"]
+if TYPE_CHECKING:
+    from atklearn.stores.tensors.tensor_store import TensorState
+
+__all__ = ["Stratum", "gram_of"]
 
 _RUN = 8  # neighbouring rows drawn together
 _PART = 0.125  # of all rows: more are not worth to be looked for
@@ -27,6 +29,15 @@ _PART = 0.125  # of all rows: more are not worth to be looked for
 _ENOUGH, _ENOUGH_PER_COLUMN = 1 << 20, 400
 _BLOCK = 1 << 25  # numbers that are scaled at a time
 _GOLDEN = 0.6180339887498949  # whose multiples are spread most evenly, as to their fractions
+
+
+@dataclass(frozen=True)
+class Stratum:
+    """Samples that go into the Hessian: how many, the sum of their weights there, and that of the squares of these."""
+
+    count: int
+    weight: float
+    square: float
 
 
 class _Weights(NamedTuple):
@@ -67,9 +78,8 @@ class _Rows:
     """The rows of a Hessian, scaled block by block."""
 
     matrix: TensorMatrix
-    at: Standing
+    at: TensorState
     mu: float
-    lam: float
     cautious: bool
     picked: _Picked
 
@@ -90,14 +100,14 @@ class _Rows:
         picked, kink = self.picked, self.at.loss.kink
         if self.at.has_kernels:
             return _Weights(*triton_curvature.weigh_rows(
-                self.at.operands, self.mu, self.lam, picked.places, picked.own, begin, end - begin, picked.n_listed,
+                self.at.operands, self.mu, self.at.lam, picked.places, picked.own, begin, end - begin, picked.n_listed,
                 picked.scales, cautious=self.cautious,
             ))  # fmt: skip
         at = self.at.take(slice(begin, end) if picked.places is None else picked.places[begin:end])
         s, slope, bend = at.expansion()
         if self.cautious and kink is Kink.NONE:
             bend = torch.maximum(bend, slope**2 / (2.0 * s).clamp(min=1e-300))
-        u, r = at.mass / at.k, at.densities(self.mu, self.lam)
+        u, r = at.mass / at.k, at.settled_densities()
         tied = (r.abs() > 0.0) & (r.abs() < 1.0)
         n_listed = min(max(picked.n_listed - begin, 0), end - begin)
         listed_tied, listed_full, drawn_tied, drawn_full = picked.scales
@@ -111,19 +121,14 @@ class _Rows:
         return _Weights(roots, torch.where(roots > 0.0, pulls / roots, 0.0), torch.where(tied, u, 0.0))
 
 
-def curvature(
-    matrix: TensorMatrix, at: Standing, lam: float, moving: float, mu: float, strata: tuple[Stratum, Stratum], *,
-    form: Form, cautious: bool, most: int | None, seed: int,
-) -> Curvature:  # fmt: skip
-    """Return what :meth:`atklearn.problems.rows.Point.curvature` says.
-
-    ``lam`` and ``moving`` are the threshold and the moving mass of the last reading, which was made with ``mu``;
-    ``strata`` are the samples that are between the bounds of their density, and those at the upper.
-    """
-    everything = _Rows(matrix, at, mu, lam, cautious, _Picked())
-    rows = replace(everything, picked=_pick(everything, strata, most, seed))
+def gram_of(
+    matrix: TensorMatrix, at: TensorState, mu: float, *, form: Form, cautious: bool, most: int | None, seed: int
+) -> Gram:
+    """Return the weighted Gram matrix of a settled state: see :class:`atklearn.core.point.Gram`."""
+    everything = _Rows(matrix, at, mu, cautious, _Picked())
+    rows = replace(everything, picked=_pick(everything, most, seed))
     if form == "product":
-        return _as_product(rows, moving)
+        return _as_product(rows)
     n = matrix.n_columns
     numbers = torch.zeros(n * n + n + 1, dtype=torch.float64, device=matrix.X.device)
     gram, pulls, ties = numbers[: n * n].view(n, n), numbers[n * n : -1], numbers[-1]
@@ -131,20 +136,17 @@ def curvature(
         gram.addmm_(scaled.T, scaled)
         pulls.addmv_(scaled.T, weights.ratios)
         ties += weights.ties.sum()
-    told = numbers.cpu().numpy()
-    H, tied_mass = told[: n * n].reshape(n, n), float(told[-1])
-    if moving > 0.0:
-        # by no less than the moving mass of the rows that went in, or the matrix could turn indefinite
-        H -= np.outer(told[n * n : -1], told[n * n : -1]) / (mu * max(moving, tied_mass))
-    if form == "packed":
-        packed = PackedSymmetric(n)
-        packed.numbers = dtrttf(H, uplo="L")[0]
-        return Curvature(None, packed, None, None, rows.picked.is_sampled, tied_mass > 0.0)
-    return Curvature(H, None, None, None, rows.picked.is_sampled, tied_mass > 0.0)
+    found = numbers.cpu().numpy()
+    H, told = found[: n * n].reshape(n, n), Gram(found[n * n : -1], float(found[-1]), rows.picked.is_sampled)
+    if form == "matrix":
+        return told._replace(matrix=H)
+    packed = PackedSymmetric(n)
+    packed.numbers = dtrttf(H, uplo="L")[0]
+    return told._replace(packed=packed)
 
 
-def _as_product(rows: _Rows, moving: float) -> Curvature:
-    """Return the curvature as the function v -> H v, one pass over the rows, and its diagonal."""
+def _as_product(rows: _Rows) -> Gram:
+    """Return the Gram matrix as the function v -> H v, one pass over the rows, and its diagonal."""
     device = rows.matrix.X.device
     diagonal, pulls = torch.zeros((2, rows.matrix.n_columns), dtype=torch.float64, device=device)
     ties = torch.zeros((), dtype=torch.float64, device=device)
@@ -152,30 +154,28 @@ def _as_product(rows: _Rows, moving: float) -> Curvature:
         diagonal += (scaled**2).sum(0)
         pulls += scaled.T @ weights.ratios
         ties += weights.ties.sum()
-    tied_mass = float(ties)
-    rank_one = None
-    if moving > 0.0:
-        rank_one = pulls / np.sqrt(rows.mu * max(moving, tied_mass))
-        diagonal -= rank_one**2
 
     def product(v: Array) -> Array:
         vector = rows.matrix.tensor_of(v)
-        out = torch.zeros_like(vector) if rank_one is None else -(rank_one @ vector) * rank_one
+        out = torch.zeros_like(vector)
         for _, scaled in rows.blocks():
             out += scaled.T @ (scaled @ vector)
         return np.asarray(out.cpu().numpy())
 
-    return Curvature(None, None, product, diagonal.cpu().numpy(), rows.picked.is_sampled, tied_mass > 0.0)
+    gram = Gram(pulls.cpu().numpy(), float(ties), rows.picked.is_sampled)
+    return gram._replace(product=product, diagonal=diagonal.cpu().numpy())
 
 
-def _pick(everything: _Rows, strata: tuple[Stratum, Stratum], most: int | None, seed: int) -> _Picked:
+def _pick(everything: _Rows, most: int | None, seed: int) -> _Picked:
     """Return the rows that have weight: all, or about ``most`` of either stratum."""
-    at, (tied, full) = everything.at, strata
+    at, look = everything.at, everything.at.look
+    assert look is not None
+    tied, full = strata = look.tied, look.full
     n, columns, count = len(at.f), everything.matrix.n_columns, tied.count + full.count
     if most is None or count <= most:
         if count > _PART * n:
             return _Picked()
-        return _Picked(torch.nonzero(at.strata(everything.mu, everything.lam)).ravel(), count)
+        return _Picked(torch.nonzero(at.strata()).ravel(), count)
     most = min(most, max(_ENOUGH, _ENOUGH_PER_COLUMN * columns))
     shift = np.random.default_rng(seed).random()
     if any(
@@ -186,7 +186,7 @@ def _pick(everything: _Rows, strata: tuple[Stratum, Stratum], most: int | None, 
     if tied.count > max(most, _PART * n):  # so many that draws from all rows meet enough of them
         drawn, scale = _draw(n, 2 * most * n // count, shift, at.f.device)
         return _Picked(drawn, 0, (0.0, 0.0, scale, scale), is_sampled=True)
-    codes = at.strata(everything.mu, everything.lam)
+    codes = at.strata()
     some_tied, scale_tied = _draw_from(torch.nonzero(codes == 1).ravel(), most, shift)
     if full.count > max(most, _PART * n):
         some_full, scale_full = _draw(n, most * n // full.count, shift, at.f.device)

@@ -6,8 +6,8 @@ import numpy as np
 
 from atklearn.losses.compiled import compiled
 from atklearn.losses.individual import Array, IndividualLoss, Kink
-from atklearn.problems import passes, threads
-from atklearn.problems.picking import Places
+from atklearn.stores import passes, threads
+from atklearn.stores.picking import Places
 
 __all__ = ["Losses", "Paying"]
 
@@ -25,7 +25,6 @@ class Losses:
         self.slope: Array = numbers[2]
         self.r: Array = numbers[3]
         self.a: Array = numbers[4]
-        self.threshold = self.moving = 0.0  # of the densities
 
 
 class Paying:
@@ -54,7 +53,7 @@ class Paying:
             into.s[part], into.slope[part], _ = self.loss.expand(into.f[part], self.y[part])
 
     def curvatures(self, at: Losses, rows: Places, *, cautious: bool) -> Array:
-        """Return the second derivatives of ``s`` for some rows: see :meth:`atklearn.problems.rows.Point.curvature`."""
+        """Return the second derivatives of ``s`` for some rows: see :meth:`atklearn.core.point.Point.curvature`."""
         if self.compiled_loss is None:
             out = np.asarray(self.loss.expand(at.f[rows], self.y[rows])[2], dtype=np.float64)
         else:

@@ -1,7 +1,7 @@
 """The compiled passes over the rows: predictions, losses, gradient, Hessian.
 
 Each works on blocks of rows, ``first`` to ``last`` of a size, and what it sums up it leaves per block: see
-:mod:`atklearn.problems.threads`. Where ``rows`` are given, the blocks are of these.
+:mod:`atklearn.stores.threads`. Where ``rows`` are given, the blocks are of these.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from atklearn.losses.compiled import expand_one
-from atklearn.losses.compiling import njit
-from atklearn.problems.access import FAST_SUMS, add, add_all, add_squares, between, dot, square
+from atklearn.losses.compiling import FAST_SUMS, njit
+from atklearn.stores.access import add, add_all, add_squares, between, dot, square
 
 _IN_CACHE = 2048  # rows whose losses are expanded at once
 # Products may be added without rounding in between, in the order that is written.
@@ -216,14 +216,6 @@ def sparse_gram(first, last, size, X, rows, h, d, sums):  # type: ignore[no-unty
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def subtract_rank_one(g, H):  # type: ignore[no-untyped-def]
-    """Subtract ``g g^T``."""
-    for i in range(len(H)):
-        for j in range(len(H)):
-            H[i, j] -= g[i] * g[j]
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
 def gram_product(first, last, size, X, rows, h, w, bias, sums):  # type: ignore[no-untyped-def]
     """Fill ``sums`` with ``sum(h_i (x_i . w + bias) x_i)`` over the given rows; if wider, with the sum of factors."""
     for block in range(first, last):
@@ -274,3 +266,33 @@ def clip(first, last, size, mass, lowest, r, sums):  # type: ignore[no-untyped-d
             r[i] = min(max(r[i], lowest), 1.0)
             total += mass[i] * abs(r[i])
         sums[block, 0] = total
+
+
+@njit(cache=True, nogil=True)
+def count_between(first, last, size, s, two_sided, low, high, mass, counts, sums):  # type: ignore[no-untyped-def]
+    """Count the losses above an interval and inside, and sum up their masses."""
+    for block in range(first, last):
+        n_above = n_inside = 0
+        above = inside = 0.0
+        for i in range(block * size, min((block + 1) * size, s.size)):
+            loss = abs(s[i]) if two_sided else s[i]
+            if loss > high:
+                above += mass[i]
+                n_above += 1
+            elif loss >= low:
+                inside += mass[i]
+                n_inside += 1
+        counts[block, 0], counts[block, 1] = n_above, n_inside
+        sums[block, 0], sums[block, 1] = above, inside
+
+
+@njit(cache=True, nogil=True)
+def fill_between(first, last, size, s, two_sided, low, high, mass, starts, losses, weights):  # type: ignore[no-untyped-def]
+    """Write down the losses inside, and their masses."""
+    for block in range(first, last):
+        place = starts[block]
+        for i in range(block * size, min((block + 1) * size, s.size)):
+            loss = abs(s[i]) if two_sided else s[i]
+            if low <= loss <= high:
+                losses[place], weights[place] = loss, mass[i]
+                place += 1

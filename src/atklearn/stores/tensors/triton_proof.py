@@ -1,14 +1,14 @@
 # mypy: disable-error-code="no-untyped-def, attr-defined, index"
-"""The passes of a proof on an NVIDIA GPU: see :mod:`atklearn.problems.tensors.tensor_proof` for what they are for."""
+"""The passes of a proof on an NVIDIA GPU: see :mod:`atklearn.core.point` for what they are for."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-from atklearn.problems.tensors.triton_language import N_SUMS, add_up, jit, launch, tl
-from atklearn.problems.tensors.triton_losses import expand, losses_of
-from atklearn.problems.tensors.triton_standing import Operands, shared
+from atklearn.stores.tensors.triton_language import N_SUMS, add_up, jit, launch, tl
+from atklearn.stores.tensors.triton_losses import expand, losses_of
+from atklearn.stores.tensors.triton_standing import Operands, shared
 
 __all__ = ["read_slack", "scale_sides", "weigh_sides"]
 

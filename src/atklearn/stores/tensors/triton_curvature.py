@@ -6,9 +6,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from atklearn.problems.tensors.triton_language import jit, launch, tl
-from atklearn.problems.tensors.triton_losses import density_of, expand, is_smooth
-from atklearn.problems.tensors.triton_standing import Operands
+from atklearn.stores.tensors.triton_language import jit, launch, tl
+from atklearn.stores.tensors.triton_losses import density_of, expand, is_smooth
+from atklearn.stores.tensors.triton_standing import Operands
 
 __all__ = ["scaled_rows", "weigh_rows"]
 

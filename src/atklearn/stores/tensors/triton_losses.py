@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from atklearn.problems.tensors.triton_language import constant, jit, tl
+from atklearn.stores.tensors.triton_language import constant, jit, tl
 
 __all__ = ["ABSOLUTE_ERROR", "density_of", "enters", "expand", "is_smooth", "losses_of"]
 

@@ -12,10 +12,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from atklearn.core.point import LEAST_ROUNDING, ROUNDING, ROUNDING_PER_ROW
 from atklearn.losses.individual import Array
-from atklearn.problems.smoothing import LEAST_ROUNDING, ROUNDING, ROUNDING_PER_ROW
-from atklearn.problems.tensors.triton_language import N_SUMS, PARTS, constant, jit, launch, processors, tl, totals
-from atklearn.problems.tensors.triton_losses import density_of, enters, expand, losses_of
+from atklearn.stores.tensors.triton_language import N_SUMS, PARTS, constant, jit, launch, processors, tl, totals
+from atklearn.stores.tensors.triton_losses import density_of, enters, expand, losses_of
 
 __all__ = ["Asked", "Operands", "filled", "search", "shared"]
 
@@ -53,7 +53,7 @@ class Operands(NamedTuple):
     delta : float
         Of Huber's loss.
     f, y, centre, mass : Tensor of shape (n,)
-        See :class:`atklearn.problems.tensors.standing.Standing`.
+        See :class:`atklearn.stores.tensors.tensor_store.TensorState`.
     k : float
     """
 
@@ -149,7 +149,7 @@ def _narrow(
     partial, n_parts, guess: tl.float64, mu: tl.float64, enough: tl.float64, rounding: tl.float64, known, out,
     n_sums: tl.constexpr, parts: tl.constexpr,
 ):  # fmt: skip
-    """Add up what was seen, and say where to look next: as ``smoothing._narrow`` does on the host."""
+    """Add up what was seen, and say where to look next: as :func:`atklearn.core.point.narrow` does on the host."""
     if tl.load(known + _TASK) == _GO_ON:
         numbers, columns = totals(partial, n_parts, n_sums, parts), tl.arange(0, n_sums)
         tl.store(out + columns, numbers)
@@ -210,7 +210,7 @@ def shared(n: int, device: torch.device) -> int:
 def search(
     at: Operands, mu: float, guess: float, t: float, along: Tensor | None, pulls: Tensor, most: int = 100
 ) -> tuple[Array, float, bool]:
-    """Look for the threshold at ``f + t * along``: see :func:`atklearn.problems.smoothing.search_threshold`.
+    """Look for the threshold at ``f + t * along``: see :func:`atklearn.core.point.search_threshold`.
 
     Parameters
     ----------

@@ -7,12 +7,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from atklearn.core.packed import PackedSymmetric
 from atklearn.losses.individual import Array
-from atklearn.problems import passes, threads
-from atklearn.problems.expansion import Losses, Paying
-from atklearn.problems.features import Features
-from atklearn.problems.packed import PackedSymmetric
-from atklearn.problems.picking import Places, sample_by_weight, sample_runs, tell_enough
+from atklearn.stores import passes, threads
+from atklearn.stores.expansion import Losses, Paying
+from atklearn.stores.features import Features
+from atklearn.stores.picking import Places, sample_by_weight, sample_runs, tell_enough
 
 __all__ = ["gram", "operator", "packed_gram", "weighted_rows"]
 
@@ -34,7 +34,7 @@ def weighted_rows(
     """Return the rows that go into the Hessian, all or up to ``most`` of either kind, their weights and pulls.
 
     With them the mass of the tied ones, each standing for those left out, and whether there are such: see
-    :meth:`atklearn.problems.rows.Point.curvature`.
+    :meth:`atklearn.core.point.Point.curvature`.
     """
     picked, n_tied = _strata(at.r)
 
@@ -168,18 +168,13 @@ def packed_gram(features: Features, picked: Places, h: Array) -> PackedSymmetric
     return total
 
 
-def operator(features: Features, picked: Places, h: Array, rank_one: Array | None) -> tuple[Any, Array]:
+def operator(features: Features, picked: Places, h: Array) -> tuple[Any, Array]:
     """Return the function v -> H v, one pass over the picked rows, and the diagonal of H."""
     if 2 * picked.size < features.n_rows:  # conjugate gradients pass over them many times: worth a copy
         features, picked = Features(features.take(picked), features.has_ones), np.arange(picked.size)
     diagonal = features.column_squares(picked, h)
-    if rank_one is not None:
-        diagonal -= rank_one**2
 
     def product(v: Array) -> Array:
-        out = features.gram_product(picked, h, v[: features.d], float(v[-1]) if features.has_ones else 0.0)
-        if rank_one is not None:
-            out -= (rank_one @ v) * rank_one
-        return out
+        return features.gram_product(picked, h, v[: features.d], float(v[-1]) if features.has_ones else 0.0)
 
     return product, diagonal

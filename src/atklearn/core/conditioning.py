@@ -9,14 +9,14 @@ shifting move the intercept, so they need one that is not penalised.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import scipy.sparse as sp
 
 from atklearn.losses.individual import Array
 
-__all__ = ["Units", "convert", "helpful_units", "looked_at"]
+__all__ = ["Coordinates", "Units", "convert", "helpful_units", "looked_at"]
 
 # Rows that are looked at, fewer if there are many columns: enough to tell sizes.
 _LOOKED_AT = 1000
@@ -26,6 +26,24 @@ _ENTRIES = 8
 # Units are changed if columns differ in size by this factor, or offsets exceed the spread by that.
 _UNEVEN = 1e3
 _FAR = 30.0
+
+
+class Coordinates(Protocol):
+    """Other coordinates of the weights than the user's; the penalty is ``sum((w / scale)^2) / (2 C)`` in them."""
+
+    @property
+    def scale(self) -> Array:
+        """One number per column."""
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether what is certified in these coordinates holds in the user's to the last digits."""
+
+    def inward(self, weights: Array, intercept: float) -> tuple[Array, float]:
+        """Return weights and intercept in these coordinates, for given ones in the user's."""
+
+    def outward(self, weights: Array, intercept: float) -> tuple[Array, float]:
+        """Return weights and intercept in the user's coordinates, for given ones in these."""
 
 
 @dataclass(frozen=True)

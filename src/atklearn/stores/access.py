@@ -12,16 +12,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from atklearn.losses.compiling import intrinsic, ir, njit, njit_if_there, overload, types
+from atklearn.losses.compiling import FAST_SUMS, intrinsic, ir, njit, overload, types
 from atklearn.losses.individual import Array
 
 __all__ = [
-    "CSR", "FAST_SUMS", "add", "add_all", "add_squares", "add_twice", "between", "dot", "fetch", "readable", "square",
-    "weighted_square",
+    "CSR", "add", "add_all", "add_squares", "add_twice", "between", "dot", "fetch", "readable", "square",
 ]  # fmt: skip
 
-# Sums may be reordered (that is what makes them fast), but NaN and inf keep their meaning.
-FAST_SUMS = {"reassoc", "contract", "nsz"}
 # Bytes that the processor fetches at once.
 _CACHE_LINE = 64
 # Columns from which on it takes longer to add zero times a row than to find out that it is zero times.
@@ -104,15 +101,6 @@ def _compile_between(X, begin, end):  # type: ignore[no-untyped-def]  # noqa: AR
         return CSR(X.data, X.indices, X.indptr[begin : end + 1])
 
     return dense if isinstance(X, types.Array) else sparse
-
-
-@njit_if_there(cache=True, fastmath=FAST_SUMS, instead=lambda weights, v: (weights * v) @ v)
-def weighted_square(weights, v):  # type: ignore[no-untyped-def]
-    """Return ``sum(weights * v**2)``."""
-    result = 0.0
-    for j in range(v.size):
-        result += weights[j] * v[j] * v[j]
-    return result
 
 
 @njit(cache=True, fastmath=FAST_SUMS)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from atklearn.problems.tensors.triton_language import jit, launch, processors, tl
+from atklearn.stores.tensors.triton_language import jit, launch, processors, tl
 
 __all__ = ["predict", "pull_back"]
 

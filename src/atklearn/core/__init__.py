@@ -1,0 +1,1 @@
+"""The mathematics: the objective with its certificate, the point, what a store of rows answers, the algorithm."""

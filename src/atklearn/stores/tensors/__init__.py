@@ -1,0 +1,1 @@
+"""Rows as tensors, where they lie; on a GPU the passes over them are Triton kernels."""
