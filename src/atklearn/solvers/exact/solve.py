@@ -1,13 +1,15 @@
-"""The exact linear solver: which rows the Newton method works on.
+"""The exact linear solver: coordinates, start, method, certificate, in this order.
 
-Small problems go to it whole. Large ones start from the solution on a part of the rows, which is statistically close
-already. Where k is a small part of n, most losses stay below the threshold and cannot matter: a working set of the
-largest losses is solved instead, and grown until the certificate holds on all rows.
+Coordinates: better ones than the user's where columns are uneven or far from zero, or more than rows. Start: zero, the
+solution on a part of the rows, which is statistically close already, or that of a neighbour. Method: Newton's, cheaper
+steps on wide data; where k is a small part of n, most losses stay below the threshold and cannot matter, so a working
+set of the largest is solved instead, and grown until the certificate holds on all rows; and where a classifier does not
+beat w = 0 soon, it is first asked whether zero is the optimum. Certificate: in the user's coordinates.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -33,6 +35,25 @@ _ROUGH = 0.01
 _MUCH_MORE = 10.0
 # A warm start takes the last smoothing of its predecessor times this: wide enough to move, narrow enough to gain.
 _RELAX = 25.0
+
+
+@dataclass(frozen=True)
+class _Start:
+    """Where to begin: coefficients, and densities and smoothing as far as they are known.
+
+    Attributes
+    ----------
+    coef : ndarray
+    density : Density or None
+    smoothing : float or None
+    is_informed : bool
+        Whether it is the solution of a neighbour, or on a part of the rows.
+    """
+
+    coef: Array
+    density: Density | None = None
+    smoothing: float | None = None
+    is_informed: bool = False
 
 
 @steady_blas()
@@ -66,81 +87,129 @@ def solve_linear(
     Solution
         With a certified duality gap, whatever made the solver stop.
     """
-    conditioned = problem.conditioned()
-    if conditioned is not None:
-        solution = _solve_conditioned(problem, conditioned, tol, max_iter, start, relax, progress)
-        if solution.stop_reason is not StopReason.STALLED or conditioned.is_exact:
-            return solution
-        start = solution  # what rounding has cost is regained here
-    if start is None:
-        coef, density, smoothing = _cold_start(problem, tol, max_iter)
-    else:
-        coef, density, smoothing = start.coef, start.density, relax * start.smoothing
-    doubt = _Doubt(problem, coef, progress)
-    if start is not None or is_large(problem):  # a neighbour, or a part of the rows, has collapsed already
-        doubt.is_raised = doubt.may_be_zero and not coef.any()
+    better = problem.conditioned()
+    working = problem if better is None else better
+    # from here on coefficients are in the coordinates of `working`
+    begin = _cold_start(working, tol, max_iter) if start is None else _warm_start(working, start, relax)
+    solution = _solve(working, begin, tol, max_iter, progress)
+    if better is None:
+        return solution
+    # from here on they are the user's
+    solution = _in_coordinates_of_the_user(problem, better, solution, tol)
+    if solution.stop_reason is StopReason.STALLED and not better.is_exact:
+        begin = _warm_start(problem, solution, relax)  # what rounding has cost is regained here
+        solution = _solve(problem, begin, tol, max_iter, progress)
+    return solution
+
+
+def _in_coordinates_of_the_user(problem: Problem, better: Problem, solution: Solution, tol: float) -> Solution:
+    """Return a solution in better coordinates in the user's, with a certificate of what it is there."""
+    coef = better.outward(solution.coef)
+    if better.is_exact:
+        rounded = better.certify(better.inward(coef), solution.density)
+        return solution.moved_to(replace(rounded, coef=coef), tol)
+    return replace(solution, dual_gap=solution.objective).moved_to(problem.certify(coef, solution.density), tol)
+
+
+# Where to start
+
+
+def _warm_start(problem: Problem, start: Solution, relax: float) -> _Start:
+    """Begin at a solution in the user's coordinates."""
+    return _Start(problem.inward(start.coef), start.density, relax * start.smoothing, is_informed=True)
+
+
+def _cold_start(problem: Problem, tol: float, max_iter: int) -> _Start:
+    """Begin at zero, or at the solution on some of many rows, which began on some of these."""
+    levels, tols = [problem], [tol]
+    while is_large(levels[-1]) and not problem.is_quadratic:
+        n, d, total = levels[-1].rows.n_rows, levels[-1].rows.n_columns, levels[-1].rows.total
+        # A top of fewer rows than columns would be fitted by chance: a larger top tells more of the whole.
+        thinned = thin(levels[-1], n // THINNING, least_k=5.0 * d * total / n)
+        # The optimum on the thinned rows is off by about d / (rows in the top): to find it more finely is wasted.
+        coarse = d * thinned.rows.total / thinned.rows.n_rows / thinned.k
+        levels.append(thinned)
+        tols.append(float(np.clip(coarse, tols[-1], 0.01)))
+    smallest = levels[-1]
+    begin = _Start(np.zeros(problem.rows.n_columns))
+    if smallest.loss.task == "classification" and _has_small_top(smallest):
+        begin = _Start(_average_start(smallest, max_iter))
+    for level, coarse in zip(levels[:0:-1], tols[:0:-1], strict=True):
+        sketch = _solve(level, begin, coarse, max_iter, None)
+        begin = _Start(sketch.coef, None, 3.0 * sketch.smoothing, is_informed=True)
+    return begin
+
+
+def _average_start(problem: Problem, max_iter: int) -> Array:
+    """Return about where the average loss is least: at zero all losses tie, and none of them is the largest."""
+    n, d = problem.rows.n_rows, problem.rows.n_columns
+    enough = max(n // THINNING, _SOME_ROWS * d, problem.rows.min_efficient_rows)
+    some = thin(problem, enough) if enough < n else problem
+    average = some.at(some.rows.total, some.C)
+    return _on_rows(average, _Start(np.zeros(d)), _ROUGH, max_iter, None).coef
+
+
+# How to go on
+
+
+def _solve(problem: Problem, begin: _Start, tol: float, max_iter: int, progress: Progress | None) -> Solution:
+    """Solve from a start; where a classifier does not beat w = 0 soon, ask first whether zero is the optimum."""
+    watch = _Watch(problem, begin, progress)
+    if not watch.has_stopped:
+        solution = _by_working_set_or_whole(problem, begin, tol, max_iter, watch)
     steps = 0
-    if not doubt.is_raised:
-        solution = _solve_from(problem, coef, density, smoothing, tol, max_iter, doubt)
-    if doubt.is_raised:
-        zero, steps = certify_zero(problem, tol, max_iter, None if start is None else start.density)
+    if watch.has_stopped:
+        zero, steps = certify_zero(problem, tol, max_iter, begin.density if begin.is_informed else None)
         if zero is not None:
             if progress is not None:
                 progress(steps, zero.objective, zero.dual_gap)
-            return Solution.of(zero, tol=tol, n_iter=steps, otherwise=StopReason.STALLED, smoothing=doubt.at_zero)
-        doubt.settle()
-        if not coef.any():  # densities and smoothing of a collapse say nothing of what is above it
-            density = smoothing = None
-        solution = _solve_from(problem, coef, density, smoothing, tol, max(max_iter - steps, 1), doubt)
+            return Solution.of(zero, tol=tol, n_iter=steps, otherwise=StopReason.STALLED, smoothing=watch.at_zero)
+        if not begin.coef.any():  # densities and smoothing of a collapse say nothing of what is above it
+            begin = _Start(begin.coef)
+        watch.let_go()
+        solution = _by_working_set_or_whole(problem, begin, tol, max(max_iter - steps, 1), watch)
     if problem.loss.task == "classification" and not solution.beats(problem.rows.loss_at_zero):
         solution = _zero(problem, solution, tol)
     return replace(solution, n_iter=steps + solution.n_iter) if steps else solution
 
 
-class _Doubt:
+class _Watch:
     """Looks on while a classifier is fitted, and stops the solver if it does not beat w = 0 soon.
 
     Where it does, no more is needed: zero is not optimal.
     """
 
-    def __init__(self, problem: Problem, start: Array, progress: Progress | None) -> None:
-        self.at_zero = problem.rows.loss_at_zero if problem.loss.task == "classification" else 0.0
-        self.progress = progress
+    def __init__(self, problem: Problem, begin: _Start, progress: Progress | None) -> None:
         is_classification = problem.loss.task == "classification"
+        self.at_zero = problem.rows.loss_at_zero if is_classification else 0.0
+        self.progress = progress
         # so many columns fit any labels, or nearly so
         self.may_be_zero = is_classification and problem.k < problem.rows.total and not is_wide(problem)
-        self.is_raised = False
-        self.first = 0 if start.any() else 1
+        # a neighbour, or a part of the rows, has collapsed already
+        self.has_stopped = self.may_be_zero and begin.is_informed and not begin.coef.any()
+        self.first = 0 if begin.coef.any() else 1
 
     def look(self, steps: int, objective: float, gap: float) -> bool:
         """Say whether to stop, after so many steps."""
-        if steps == self.first and self.compare(objective):
+        if steps == self.first and self.stops_at(objective):
             return True
         return self.progress is not None and bool(self.progress(steps, objective, gap))
 
-    def compare(self, objective: float) -> bool:
+    def stops_at(self, objective: float) -> bool:
         """Say whether to stop where the objective is as high as given."""
-        self.is_raised = self.may_be_zero and objective >= self.at_zero
-        return self.is_raised
+        self.has_stopped = self.may_be_zero and objective >= self.at_zero
+        return self.has_stopped
 
-    def settle(self) -> None:
-        """Look no more."""
-        self.may_be_zero = self.is_raised = False
+    def let_go(self) -> None:
+        """Stop nothing any more."""
+        self.may_be_zero = self.has_stopped = False
 
 
-def _solve_from(
-    problem: Problem,
-    coef: Array,
-    density: Density | None,
-    smoothing: float | None,
-    tol: float,
-    max_iter: int,
-    doubt: _Doubt,
-) -> Solution:
-    """Solve from coefficients, densities and a smoothing."""
+def _by_working_set_or_whole(problem: Problem, begin: _Start, tol: float, max_iter: int, watch: _Watch) -> Solution:
+    """Solve on the largest losses where these are few, else on all rows."""
     if _has_small_top(problem):
-        return _solve_on_top(problem, coef, density, smoothing, tol, max_iter, doubt)
-    return _solve_on_rows(problem, coef, density, smoothing, tol, max_iter, doubt.look)
+        return _by_working_set(problem, begin, tol, max_iter, watch)
+    return _on_rows(problem, begin, tol, max_iter, watch.look)
 
 
 def _has_small_top(problem: Problem) -> bool:
@@ -151,107 +220,41 @@ def _has_small_top(problem: Problem) -> bool:
     )
 
 
-def _solve_on_rows(
-    problem: Problem,
-    coef: Array,
-    density: Density | None,
-    smoothing: float | None,
-    tol: float,
-    max_iter: int,
-    progress: Progress,
-) -> Solution:
+def _on_rows(problem: Problem, begin: _Start, tol: float, max_iter: int, progress: Progress | None) -> Solution:
     """Solve on the rows as they are, by the method that suits their shape."""
     if takes_cheap_steps(problem):
-        return solve_wide(problem, coef, density, smoothing, tol, max_iter, progress)
-    return ProximalNewton(problem, coef, density, smoothing).run(tol, max_iter, progress)
+        return solve_wide(problem, begin.coef, begin.density, begin.smoothing, tol, max_iter, progress)
+    return ProximalNewton(problem, begin.coef, begin.density, begin.smoothing).run(tol, max_iter, progress)
 
 
-def _solve_conditioned(
-    given: Problem,
-    problem: Problem,
-    tol: float,
-    max_iter: int,
-    start: Solution | None,
-    relax: float,
-    progress: Progress | None,
-) -> Solution:
-    """Solve in better coordinates than the user's, and certify what the answer is in these."""
-    if start is not None:
-        start = replace(start, coef=problem.inward(start.coef))
-    solution = solve_linear(problem, tol=tol, max_iter=max_iter, start=start, relax=relax, progress=progress)
-    coef = problem.outward(solution.coef)
-    if problem.is_exact:
-        rounded = problem.certify(problem.inward(coef), solution.density)
-        return solution.moved_to(replace(rounded, coef=coef), tol)
-    return replace(solution, dual_gap=solution.objective).moved_to(given.certify(coef, solution.density), tol)
-
-
-def _cold_start(problem: Problem, tol: float, max_iter: int) -> tuple[Array, None, float | None]:
-    """Return coefficients, densities and smoothing from nothing: zero, or the solution on some of many rows."""
-    n, d = problem.rows.n_rows, problem.rows.n_columns
-    if problem.is_quadratic:
-        return np.zeros(d), None, None
-    if not is_large(problem):
-        if problem.loss.task == "classification" and _has_small_top(problem):
-            return _average_start(problem), None, None
-        return np.zeros(d), None, None
-    # A top of fewer rows than columns would be fitted by chance: a larger top tells more of the whole.
-    thinned = thin(problem, n // THINNING, least_k=5.0 * d * problem.rows.total / n)
-    # The optimum on the thinned rows is off by about d / (rows in the top): to find it more finely is wasted.
-    coarse = float(np.clip(d * thinned.rows.total / thinned.rows.n_rows / thinned.k, tol, 0.01))
-    sketch = solve_linear(thinned, tol=coarse, max_iter=max_iter)
-    return sketch.coef, None, 3.0 * sketch.smoothing
-
-
-def _average_start(problem: Problem) -> Array:
-    """Return about where the average loss is least: at zero all losses tie, and none of them is the largest."""
-    n, d = problem.rows.n_rows, problem.rows.n_columns
-    enough = max(n // THINNING, _SOME_ROWS * d, problem.rows.min_efficient_rows)
-    some = thin(problem, enough) if enough < n else problem
-    return solve_linear(some.at(some.rows.total, some.C), tol=_ROUGH).coef
-
-
-def _solve_on_top(
-    problem: Problem,
-    coef: Array,
-    density: Density | None,
-    smoothing: float | None,
-    tol: float,
-    max_iter: int,
-    doubt: _Doubt,
-) -> Solution:
+def _by_working_set(problem: Problem, begin: _Start, tol: float, max_iter: int, watch: _Watch) -> Solution:
     """Solve on the largest losses, adding rows that rise above the threshold, until the gap holds on all rows.
 
     Sample weights on part of the rows are sample weights on all, so the lower bound carries over as it is.
     """
     rows, k = problem.rows, problem.k
-    steps = 0
+    coef, density, smoothing, steps = begin.coef, begin.density, begin.smoothing, 0
     part = rows.point(coef, k, density).largest(_first_count(problem))
-    density = None if density is None else part.restrict(density)
     while part.rows.n_rows < min(rows.n_rows, rows.max_subset_rows):
-        solved = _solve_on_rows(
-            problem.on(part.rows, k), coef, density, smoothing, 0.5 * tol, max_iter - steps, doubt.look
-        )
+        inside = _Start(coef, None if density is None else part.restrict(density), smoothing)
+        solved = _on_rows(problem.on(part.rows, k), inside, 0.5 * tol, max_iter - steps, watch.look)
         steps += solved.n_iter
-        coef, smoothing, density = solved.coef, 5.0 * solved.smoothing, part.extend(solved.density)
+        coef, density, smoothing = solved.coef, part.extend(solved.density), 5.0 * solved.smoothing
         point = rows.point(coef, k, density)
         certificate = problem.certify_point(point)
         halted = solved.stop_reason in (StopReason.MAX_ITER, StopReason.CALLBACK)
         # a part that has stalled is solved as well as it can be: what is missing may still be rows outside of it
         stalled = solved.stop_reason is StopReason.STALLED and certificate.dual_gap <= _MUCH_MORE * solved.dual_gap
-        is_done = certificate.reaches(tol) or halted or stalled or doubt.compare(certificate.objective)
+        is_done = certificate.reaches(tol) or halted or stalled or watch.stops_at(certificate.objective)
         if not is_done:
             before = part.rows.n_rows
-            part = point.largest(
-                min(max(before, 2000), rows.max_subset_rows - before), beside=part, above=solved.threshold
-            )
+            more = min(max(before, 2000), rows.max_subset_rows - before)
+            part = point.largest(more, beside=part, above=solved.threshold)
             is_done = part.rows.n_rows == before  # there are no others
         if is_done:
             otherwise = StopReason.STALLED if solved.stop_reason is StopReason.CONVERGED else solved.stop_reason
             return Solution.of(certificate, tol=tol, n_iter=steps, otherwise=otherwise, smoothing=solved.smoothing)
-        density = part.restrict(density)
-    density = None if density is None else part.extend(density)
-    solution = _solve_on_rows(problem, coef, density, smoothing, tol, max_iter - steps, doubt.look)
+    solution = _on_rows(problem, _Start(coef, density, smoothing), tol, max_iter - steps, watch.look)
     return replace(solution, n_iter=steps + solution.n_iter)
 
 
