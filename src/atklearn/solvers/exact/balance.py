@@ -21,7 +21,7 @@ from atklearn.core.store import Density
 from atklearn.losses.individual import Hinge
 from atklearn.problems.objective import Problem
 from atklearn.problems.solution import Certificate
-from atklearn.solvers.exact.newton import ProximalNewton
+from atklearn.solvers.exact.newton import ProximalNewton, Start
 from atklearn.solvers.exact.thinning import THINNING, is_large, thin
 
 __all__ = ["certify_zero"]
@@ -97,7 +97,7 @@ def _balance(problem: Problem, tol: float, max_steps: int) -> ProximalNewton:
         start, mu = sketch.point.z, sketch.mu
     nearly_free = max(_NEARLY_FREE / _unit(problem), 1e4 * problem.C)
     hinge = Problem(problem.rows.paying(Hinge()), problem.k, nearly_free, problem.intercept, problem.units)
-    newton = ProximalNewton(hinge, start, None, mu)
+    newton = ProximalNewton(hinge, Start(start, None, mu))
     while not _is_above(newton) and newton.steps < max_steps:
         gap = _relative_gap(problem, newton)
         if newton.reading.threshold > 0.0:

@@ -13,6 +13,7 @@ optimum all along, so it alone decides when to stop.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from atklearn.core.point import Look, Ray, Reading
@@ -22,7 +23,7 @@ from atklearn.problems.objective import Problem
 from atklearn.problems.solution import Certificate, Solution, StopReason
 from atklearn.solvers.exact.system import NewtonSystem, newton_system
 
-__all__ = ["Progress", "ProximalNewton"]
+__all__ = ["Progress", "ProximalNewton", "Start", "solve_newton"]
 
 # Called after every move with the Newton steps so far, the objective and the gap; a true answer stops the solver.
 Progress: TypeAlias = Callable[[int, float, float], bool | None]
@@ -36,6 +37,32 @@ _LONGEST_WAIT = 200  # steps without a smaller gap before giving up
 _PATIENCE = 20  # moves that change nothing before giving up
 
 
+@dataclass(frozen=True)
+class Start:
+    """Where to begin: coefficients, and densities and smoothing as far as they are known.
+
+    Attributes
+    ----------
+    coef : ndarray
+    density : Density or None
+    smoothing : float or None
+    is_informed : bool
+        Whether it is the solution of a neighbour, or on a part of the rows.
+    """
+
+    coef: Array
+    density: Density | None = None
+    smoothing: float | None = None
+    is_informed: bool = False
+
+
+def solve_newton(
+    problem: Problem, begin: Start, tol: float, max_iter: int, progress: Progress | None = None
+) -> Solution:
+    """Minimise until the gap is at most ``tol`` times the objective, in so many Newton steps."""
+    return ProximalNewton(problem, begin).run(tol, max_iter, progress)
+
+
 class ProximalNewton:
     """One solve of one problem; :meth:`run` is the algorithm, the other methods are its moves."""
 
@@ -44,14 +71,14 @@ class ProximalNewton:
     slow = 12
     width = 1.0  # the first mu, in units of the spread of the losses
 
-    def __init__(self, problem: Problem, start: Array, density: Density | None, smoothing: float | None) -> None:
+    def __init__(self, problem: Problem, begin: Start) -> None:
         self.problem = problem
-        self.point = problem.rows.point(start, problem.k, density)
+        self.point = problem.rows.point(begin.coef, problem.k, begin.density)
         self.damping = _DAMPING[0]
         self.caution, self.lesson = 0, 1  # steps to take cautiously yet, and after the last that went too far
         self.system: NewtonSystem | None = None  # as long as it holds
         self.steps = 0
-        self.guess_smoothing = smoothing is None
+        self.guess_smoothing, smoothing = begin.smoothing is None, begin.smoothing
         if smoothing is None:
             smoothing = _spread(self.point.smooth(1.0))  # any mu will do to see the losses
         self.mu = smoothing

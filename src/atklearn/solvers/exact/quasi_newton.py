@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from atklearn.core.store import Density
 from atklearn.losses.compiling import njit_if_there
 from atklearn.losses.individual import Array
 from atklearn.problems.objective import Problem
-from atklearn.solvers.exact.newton import ProximalNewton
+from atklearn.solvers.exact.newton import ProximalNewton, Start
 
 __all__ = ["ProximalQuasiNewton"]
 
@@ -31,10 +30,10 @@ class ProximalQuasiNewton(ProximalNewton):
     slow = 1000
     width = 0.15
 
-    def __init__(self, problem: Problem, start: Array, density: Density | None, smoothing: float | None) -> None:
+    def __init__(self, problem: Problem, begin: Start) -> None:
         self.memory = _Memory(problem.rows.n_columns)
         self.free_curvature = 0.0  # along the column of ones, as last seen
-        super().__init__(problem, start, density, smoothing)
+        super().__init__(problem, begin)
 
     def _step(self) -> bool:
         """Take one quasi-Newton step; return whether it moved."""

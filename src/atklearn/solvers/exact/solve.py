@@ -9,16 +9,16 @@ beat w = 0 soon, it is first asked whether zero is the optimum. Certificate: in 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
-from atklearn.core.store import Density
 from atklearn.losses.individual import Array
 from atklearn.problems.objective import Problem
 from atklearn.problems.solution import Solution, StopReason
 from atklearn.solvers.exact.balance import certify_zero
-from atklearn.solvers.exact.newton import Progress, ProximalNewton
+from atklearn.solvers.exact.newton import Progress, Start, solve_newton
 from atklearn.solvers.exact.thinning import THINNING, is_large, thin
 from atklearn.solvers.exact.wide import is_wide, solve_wide, takes_cheap_steps
 from atklearn.stores.threads import steady_blas
@@ -35,25 +35,6 @@ _ROUGH = 0.01
 _MUCH_MORE = 10.0
 # A warm start takes the last smoothing of its predecessor times this: wide enough to move, narrow enough to gain.
 _RELAX = 25.0
-
-
-@dataclass(frozen=True)
-class _Start:
-    """Where to begin: coefficients, and densities and smoothing as far as they are known.
-
-    Attributes
-    ----------
-    coef : ndarray
-    density : Density or None
-    smoothing : float or None
-    is_informed : bool
-        Whether it is the solution of a neighbour, or on a part of the rows.
-    """
-
-    coef: Array
-    density: Density | None = None
-    smoothing: float | None = None
-    is_informed: bool = False
 
 
 @steady_blas()
@@ -114,12 +95,12 @@ def _in_coordinates_of_the_user(problem: Problem, better: Problem, solution: Sol
 # Where to start
 
 
-def _warm_start(problem: Problem, start: Solution, relax: float) -> _Start:
+def _warm_start(problem: Problem, start: Solution, relax: float) -> Start:
     """Begin at a solution in the user's coordinates."""
-    return _Start(problem.inward(start.coef), start.density, relax * start.smoothing, is_informed=True)
+    return Start(problem.inward(start.coef), start.density, relax * start.smoothing, is_informed=True)
 
 
-def _cold_start(problem: Problem, tol: float, max_iter: int) -> _Start:
+def _cold_start(problem: Problem, tol: float, max_iter: int) -> Start:
     """Begin at zero, or at the solution on some of many rows, which began on some of these."""
     levels, tols = [problem], [tol]
     while is_large(levels[-1]) and not problem.is_quadratic:
@@ -131,12 +112,12 @@ def _cold_start(problem: Problem, tol: float, max_iter: int) -> _Start:
         levels.append(thinned)
         tols.append(float(np.clip(coarse, tols[-1], 0.01)))
     smallest = levels[-1]
-    begin = _Start(np.zeros(problem.rows.n_columns))
+    begin = Start(np.zeros(problem.rows.n_columns))
     if smallest.loss.task == "classification" and _has_small_top(smallest):
-        begin = _Start(_average_start(smallest, max_iter))
+        begin = Start(_average_start(smallest, max_iter))
     for level, coarse in zip(levels[:0:-1], tols[:0:-1], strict=True):
         sketch = _solve(level, begin, coarse, max_iter, None)
-        begin = _Start(sketch.coef, None, 3.0 * sketch.smoothing, is_informed=True)
+        begin = Start(sketch.coef, None, 3.0 * sketch.smoothing, is_informed=True)
     return begin
 
 
@@ -146,17 +127,18 @@ def _average_start(problem: Problem, max_iter: int) -> Array:
     enough = max(n // THINNING, _SOME_ROWS * d, problem.rows.min_efficient_rows)
     some = thin(problem, enough) if enough < n else problem
     average = some.at(some.rows.total, some.C)
-    return _on_rows(average, _Start(np.zeros(d)), _ROUGH, max_iter, None).coef
+    start = Start(np.zeros(d))
+    return _on_rows(average)(average, start, _ROUGH, max_iter, None).coef
 
 
 # How to go on
 
 
-def _solve(problem: Problem, begin: _Start, tol: float, max_iter: int, progress: Progress | None) -> Solution:
+def _solve(problem: Problem, begin: Start, tol: float, max_iter: int, progress: Progress | None) -> Solution:
     """Solve from a start; where a classifier does not beat w = 0 soon, ask first whether zero is the optimum."""
     watch = _Watch(problem, begin, progress)
     if not watch.has_stopped:
-        solution = _by_working_set_or_whole(problem, begin, tol, max_iter, watch)
+        solution = _method(problem)(problem, begin, tol, max_iter, watch)
     steps = 0
     if watch.has_stopped:
         zero, steps = certify_zero(problem, tol, max_iter, begin.density if begin.is_informed else None)
@@ -165,9 +147,9 @@ def _solve(problem: Problem, begin: _Start, tol: float, max_iter: int, progress:
                 progress(steps, zero.objective, zero.dual_gap)
             return Solution.of(zero, tol=tol, n_iter=steps, otherwise=StopReason.STALLED, smoothing=watch.at_zero)
         if not begin.coef.any():  # densities and smoothing of a collapse say nothing of what is above it
-            begin = _Start(begin.coef)
+            begin = Start(begin.coef)
         watch.let_go()
-        solution = _by_working_set_or_whole(problem, begin, tol, max(max_iter - steps, 1), watch)
+        solution = _method(problem)(problem, begin, tol, max(max_iter - steps, 1), watch)
     if problem.loss.task == "classification" and not solution.beats(problem.rows.loss_at_zero):
         solution = _zero(problem, solution, tol)
     return replace(solution, n_iter=steps + solution.n_iter) if steps else solution
@@ -179,7 +161,7 @@ class _Watch:
     Where it does, no more is needed: zero is not optimal.
     """
 
-    def __init__(self, problem: Problem, begin: _Start, progress: Progress | None) -> None:
+    def __init__(self, problem: Problem, begin: Start, progress: Progress | None) -> None:
         is_classification = problem.loss.task == "classification"
         self.at_zero = problem.rows.loss_at_zero if is_classification else 0.0
         self.progress = progress
@@ -189,7 +171,7 @@ class _Watch:
         self.has_stopped = self.may_be_zero and begin.is_informed and not begin.coef.any()
         self.first = 0 if begin.coef.any() else 1
 
-    def look(self, steps: int, objective: float, gap: float) -> bool:
+    def __call__(self, steps: int, objective: float, gap: float) -> bool:
         """Say whether to stop, after so many steps."""
         if steps == self.first and self.stops_at(objective):
             return True
@@ -205,11 +187,14 @@ class _Watch:
         self.may_be_zero = self.has_stopped = False
 
 
-def _by_working_set_or_whole(problem: Problem, begin: _Start, tol: float, max_iter: int, watch: _Watch) -> Solution:
-    """Solve on the largest losses where these are few, else on all rows."""
-    if _has_small_top(problem):
-        return _by_working_set(problem, begin, tol, max_iter, watch)
-    return _on_rows(problem, begin, tol, max_iter, watch.look)
+def _method(problem: Problem) -> Callable[..., Solution]:
+    """Return what solves a problem of this shape, from a start, to a tolerance, in so many steps, under a watch."""
+    return _by_working_set if _has_small_top(problem) else _on_rows(problem)
+
+
+def _on_rows(problem: Problem) -> Callable[..., Solution]:
+    """Return what solves a problem on all of its rows."""
+    return solve_wide if takes_cheap_steps(problem) else solve_newton
 
 
 def _has_small_top(problem: Problem) -> bool:
@@ -220,14 +205,7 @@ def _has_small_top(problem: Problem) -> bool:
     )
 
 
-def _on_rows(problem: Problem, begin: _Start, tol: float, max_iter: int, progress: Progress | None) -> Solution:
-    """Solve on the rows as they are, by the method that suits their shape."""
-    if takes_cheap_steps(problem):
-        return solve_wide(problem, begin.coef, begin.density, begin.smoothing, tol, max_iter, progress)
-    return ProximalNewton(problem, begin.coef, begin.density, begin.smoothing).run(tol, max_iter, progress)
-
-
-def _by_working_set(problem: Problem, begin: _Start, tol: float, max_iter: int, watch: _Watch) -> Solution:
+def _by_working_set(problem: Problem, begin: Start, tol: float, max_iter: int, watch: _Watch) -> Solution:
     """Solve on the largest losses, adding rows that rise above the threshold, until the gap holds on all rows.
 
     Sample weights on part of the rows are sample weights on all, so the lower bound carries over as it is.
@@ -236,8 +214,9 @@ def _by_working_set(problem: Problem, begin: _Start, tol: float, max_iter: int, 
     coef, density, smoothing, steps = begin.coef, begin.density, begin.smoothing, 0
     part = rows.point(coef, k, density).largest(_first_count(problem))
     while part.rows.n_rows < min(rows.n_rows, rows.max_subset_rows):
-        inside = _Start(coef, None if density is None else part.restrict(density), smoothing)
-        solved = _on_rows(problem.on(part.rows, k), inside, 0.5 * tol, max_iter - steps, watch.look)
+        inside = Start(coef, None if density is None else part.restrict(density), smoothing)
+        of_part = problem.on(part.rows, k)
+        solved = _on_rows(of_part)(of_part, inside, 0.5 * tol, max_iter - steps, watch)
         steps += solved.n_iter
         coef, density, smoothing = solved.coef, part.extend(solved.density), 5.0 * solved.smoothing
         point = rows.point(coef, k, density)
@@ -254,7 +233,8 @@ def _by_working_set(problem: Problem, begin: _Start, tol: float, max_iter: int, 
         if is_done:
             otherwise = StopReason.STALLED if solved.stop_reason is StopReason.CONVERGED else solved.stop_reason
             return Solution.of(certificate, tol=tol, n_iter=steps, otherwise=otherwise, smoothing=solved.smoothing)
-    solution = _on_rows(problem, _Start(coef, density, smoothing), tol, max_iter - steps, watch.look)
+    begin = Start(coef, density, smoothing)
+    solution = _on_rows(problem)(problem, begin, tol, max_iter - steps, watch)
     return replace(solution, n_iter=steps + solution.n_iter)
 
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from atklearn.core.store import Density
-from atklearn.losses.individual import Array
 from atklearn.problems.objective import Problem
 from atklearn.problems.solution import Solution, StopReason
 from atklearn.solvers.exact.dual import climb
-from atklearn.solvers.exact.newton import Progress, ProximalNewton
+from atklearn.solvers.exact.newton import Progress, Start, solve_newton
 from atklearn.solvers.exact.quasi_newton import ProximalQuasiNewton
 
 __all__ = ["is_wide", "solve_wide", "takes_cheap_steps"]
@@ -36,26 +34,18 @@ def takes_cheap_steps(problem: Problem) -> bool:
     return is_far or is_wide(problem)
 
 
-def solve_wide(
-    problem: Problem,
-    coef: Array,
-    density: Density | None,
-    smoothing: float | None,
-    tol: float,
-    max_iter: int,
-    progress: Progress | None,
-) -> Solution:
+def solve_wide(problem: Problem, begin: Start, tol: float, max_iter: int, progress: Progress | None) -> Solution:
     """Solve by coordinate ascent on the dual if the loss has a kink, then by quasi-Newton steps, then by Newton's."""
-    climbed = climb(problem, density, tol, max_iter, progress)
+    climbed = climb(problem, begin.density, tol, max_iter, progress)
     if climbed is not None:
         if climbed.reaches(tol) or climbed.stop_reason is StopReason.CALLBACK:
             return climbed
-        coef, density, smoothing = climbed.coef, climbed.density, None
+        begin = Start(climbed.coef, climbed.density)
     affordable = max(_QUASI_STEPS, problem.rows.n_columns // _COLUMNS_A_STEP)
     steps = min(affordable, max(max_iter // 2, 1))  # some are left for Newton's
-    quick = ProximalQuasiNewton(problem, coef, density, smoothing).run(tol, steps, progress)
+    quick = ProximalQuasiNewton(problem, begin).run(tol, steps, progress)
     if quick.reaches(tol) or quick.stop_reason is StopReason.CALLBACK or quick.n_iter >= max_iter:
         return quick
-    newton = ProximalNewton(problem, quick.coef, quick.density, quick.smoothing)
-    solution = newton.run(tol, max_iter - quick.n_iter, progress)
+    begin = Start(quick.coef, quick.density, quick.smoothing)
+    solution = solve_newton(problem, begin, tol, max_iter - quick.n_iter, progress)
     return replace(solution, n_iter=quick.n_iter + solution.n_iter)
