@@ -85,7 +85,8 @@ def answer(request: Request, chunks: Sequence[tuple[int, Block | None]]) -> Repl
         Of the number of a chunk, and its data or None if they should not be needed.
     """
     with _lock:
-        memories = _memories.setdefault(request.fit, {})
+        memories = _memories.pop(request.fit, {})
+        _memories[request.fit] = memories  # last: those that have not been asked for longest go first
         for fit in list(_memories)[:-_MOST_FITS]:
             del _memories[fit]
     reply = Reply(None)
