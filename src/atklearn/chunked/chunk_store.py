@@ -350,6 +350,10 @@ class ChunkedRows(Store):
         told = feasible.ask(Slack(feasible.standing, f.token, density.token, lam), f, density)
         return Bound(*told["sums"].tolist())
 
+    def least(self, state: ChunkState) -> float:
+        """Return the smallest loss."""
+        return self._between(state, -np.inf, np.inf, 0.0, True).least
+
     def between(self, state: ChunkState, low: float, high: float, share: float, by_count: bool) -> Between:
         """Return what the losses say of an interval."""
         return self._between(state, low, high, share, by_count)

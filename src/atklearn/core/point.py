@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Bound", "Curvature", "Form", "Gram", "Look", "Point", "Proof", "Ray", "Reading", "Sides", "Sums", "balance",
-    "narrow", "search_threshold",
+    "conclude", "narrow", "search_threshold",
 ]  # fmt: skip
 
 Form: TypeAlias = Literal["matrix", "packed", "product"]
@@ -97,23 +96,7 @@ class Reading(NamedTuple):
     @classmethod
     def of(cls, threshold: float, sums: Sums) -> Reading:
         """Return the reading of sums at a threshold."""
-        pull, push = sums.pull, sums.push
-        imbalance = 0.0
-        if pull != push:  # scaled down until it balances the other, the heavier side gives up this part of its value
-            up, down = balance(pull, push)
-            imbalance = (1.0 - up) * sums.pull_value + (1.0 - down) * sums.push_value
-        mean = sums.first / sums.total
-        return cls(
-            threshold=threshold,
-            bound=threshold + sums.above,
-            slack=sums.slack + threshold * max(1.0 - sums.mass, 0.0),
-            push=pull - push,
-            imbalance=imbalance,
-            steepness=sums.steepness,
-            moving=sums.moving if threshold > 0.0 else 0.0,
-            deviation=math.sqrt(max(sums.second / sums.total - mean * mean, 0.0)),
-            size=sums.size / sums.total,
-        )
+        return cls(*conclude(threshold, *sums))
 
 
 class Gram(NamedTuple):
@@ -215,6 +198,33 @@ def balance(pull, push):  # type: ignore[no-untyped-def]
     return up, down
 
 
+def _subtract_outer(H: Array, g: Array, factor: float) -> None:
+    H -= np.outer(factor * g, g)
+
+
+@njit_if_there(cache=True, nogil=True, error_model="numpy", instead=_subtract_outer)
+def subtract_square(H, g, factor):  # type: ignore[no-untyped-def]
+    """Take ``factor * g g^T`` off a matrix, in place."""
+    for i in range(g.size):
+        scaled = factor * g[i]
+        for j in range(g.size):
+            H[i, j] -= scaled * g[j]
+
+
+@njit_if_there(cache=True, nogil=True, error_model="numpy")
+def conclude(  # type: ignore[no-untyped-def]
+    lam, above, slack, mass, moving, pull, push, pull_value, push_value, steepness, total, first, second, size
+):
+    """Return the fields of a :class:`Reading`, for a threshold and the fields of :class:`Sums`."""
+    up, down = balance(pull, push)  # scaled down until it balances the other, the heavier side gives up this much
+    imbalance = (1.0 - up) * pull_value + (1.0 - down) * push_value
+    mean = first / total
+    return (
+        lam, lam + above, slack + lam * max(1.0 - mass, 0.0), pull - push, imbalance, steepness,
+        moving if lam > 0.0 else 0.0, math.sqrt(max(second / total - mean * mean, 0.0)), size / total,
+    )  # fmt: skip
+
+
 @njit_if_there(cache=True, nogil=True, error_model="numpy")
 def narrow(lam, low, high, seen_zero, total, free, mu, n):  # type: ignore[no-untyped-def]
     """Return the next threshold to look at, the bracket, whether zero was seen, and what to do.
@@ -277,16 +287,6 @@ def search_threshold(
     return float(lam)
 
 
-@dataclass(frozen=True)
-class Look:
-    """What a ray saw at a distance: where that is, the smoothing, the reading, and the rows as they are there."""
-
-    z: Array
-    mu: float
-    reading: Reading
-    state: State
-
-
 class Ray:
     """A half-line from a point; looking along it takes no pass over X."""
 
@@ -300,7 +300,22 @@ class Ray:
     def look(self, t: float, mu: float) -> Look:
         """Smooth the losses at ``z + t * direction``."""
         reading, state = self.store.smoothed_along(self.state, t, self.along, self.centre, mu, self.threshold)
-        return Look(self.z + t * self.direction, mu, reading, state)
+        return Look(self, t, mu, reading, state)
+
+
+class Look(NamedTuple):
+    """What a ray saw at a distance: the smoothing, the reading, and the rows as they are there."""
+
+    ray: Ray
+    t: float
+    mu: float
+    reading: Reading
+    state: State
+
+    @property
+    def z(self) -> Array:
+        """Where that is."""
+        return self.ray.z + self.t * self.ray.direction
 
 
 class Point:
@@ -389,13 +404,13 @@ class Point:
         moving = 0.0 if self.reading is None else self.reading.moving
         if moving > 0.0 and gram.tied > 0.0:
             # by no less than the moving mass of the rows that went in, or the matrix could turn indefinite
-            g = gram.pulls / math.sqrt(mu * max(moving, gram.tied))
+            g, factor = gram.pulls, 1.0 / (mu * max(moving, gram.tied))
             if H is not None:
-                H -= g[:, None] * g
+                subtract_square(H, g, factor)
             elif packed is not None:
-                packed.add_gram(g[None, :], -1.0)
+                packed.add_gram(g[None, :], -factor)
             elif product is not None and diagonal is not None:
-                diagonal, product = diagonal - g**2, _less_rank_one(product, g)
+                diagonal, product = diagonal - factor * g**2, _less_square(product, g, factor)
         return Curvature(H, packed, product, diagonal, gram.is_sampled, gram.tied > 0.0)
 
     def prove(self, *, balanced: bool) -> Proof:
@@ -418,10 +433,10 @@ class Point:
         return subset
 
 
-def _less_rank_one(product: Callable[[Array], Array], g: Array) -> Callable[[Array], Array]:
-    """Return v -> H v - (g . v) g."""
+def _less_square(product: Callable[[Array], Array], g: Array, factor: float) -> Callable[[Array], Array]:
+    """Return v -> H v - factor (g . v) g."""
 
     def reduced(v: Array) -> Any:
-        return product(v) - (g @ v) * g
+        return product(v) - (factor * float(g @ v)) * g
 
     return reduced

@@ -12,7 +12,6 @@ mean of theirs).
 
 from __future__ import annotations
 
-import copy
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -148,7 +147,7 @@ class Store(ABC):
         """How the loss follows from its smooth part."""
         return Kink(self.loss.kink)
 
-    @property
+    @cached_property
     def loss_at_zero(self) -> float:
         """What a classifier pays that says nothing."""
         return self.loss.at_zero
@@ -263,11 +262,17 @@ class Store(ABC):
         """Return the k-th largest loss."""
         by_count = self.each is not None
         wanted = least_mass(k) if self.each is None else float(rank_of(k / self.each, self.n_rows))
+        if by_count and wanted == self.n_rows:
+            return self.least(state)
         found = rank(
             lambda low, high, share: self.between(state, low, high, share, by_count),
             wanted, self.n_rows, self.most_ranked,
         )  # fmt: skip
         return max(found.value, 0.0) if self.kink is Kink.POSITIVE_PART else found.value
+
+    @abstractmethod
+    def least(self, state: State) -> float:
+        """Return the smallest loss."""
 
     @abstractmethod
     def between(self, state: State, low: float, high: float, share: float, by_count: bool) -> Between:
@@ -603,6 +608,10 @@ class PlainStore(Store):
         slack = u @ (over - (r * s - lam * np.abs(r)))
         return Bound(float(u @ over), float(slack), float(u @ np.abs(r)), float(change))
 
+    def least(self, state: PlainState) -> float:
+        """Return the smallest loss."""
+        return float(self.kink.loss(state.s).min())
+
     def between(self, state: PlainState, low: float, high: float, share: float, by_count: bool) -> Between:
         """Return what the losses say of an interval."""
         amounts: Array = np.ones(self.n_rows) if by_count else np.asarray(self.mass, dtype=np.float64)
@@ -643,9 +652,7 @@ class PlainStore(Store):
 
     def paying(self, loss: IndividualLoss) -> Self:
         """Return the same samples with another loss."""
-        other = copy.copy(self)
-        other.loss = loss
-        return other
+        return type(self)(self.X, self.y, self.row_mass, loss, self.has_ones, self.groups)
 
     def aiming_at(self, y: Array) -> Self:
         """Return the same samples with other targets."""

@@ -120,14 +120,14 @@ class CompiledRows(Store):
 
     def predict(self, direction: Array) -> Borrowed:
         """Return the predictions of a direction."""
-        along = Borrowed(self.workspace, 1)
-        self.features.predict(*self.split(direction), along.numbers[0])
+        along = Borrowed(self.workspace)
+        self.features.predict(*self.split(direction), along.f)
         return along
 
     def moved(self, state: CompiledState, t: float, along: Borrowed) -> CompiledState:
         """Return the rows at ``f + t along``."""
         there = state.like()
-        self.paid.expand(state.f, t, along.numbers[0], there)
+        self.paid.expand(state.f, t, along.f, there)
         return there
 
     def shifted(self, state: CompiledState, amount: float) -> CompiledState:
@@ -155,7 +155,7 @@ class CompiledRows(Store):
         self, state: CompiledState, centre: Array, mu: float, lam: float, along: Borrowed | None
     ) -> tuple[Sums, CompiledState]:
         """Return the sums at a threshold; the state given has its densities."""
-        way = state.f if along is None else along.numbers[0]
+        way = state.f if along is None else along.f
         sums = threads.block_sums(
             smoothing.settle_blocks, smoothing.N_SUMS, self.n_rows, 4.0, state.s, state.slope, centre, state.top.u, mu,
             lam, self.two_sided, way, state.r, state.a,
@@ -176,11 +176,11 @@ class CompiledRows(Store):
             lam = smoothing.find_threshold(state.s, centre, state.top.u, mu, guess, self.two_sided)
             sums, state = self.settle(state, centre, mu, lam, along)
             return Reading.of(lam, sums), state
-        way, few = state.f if along is None else along.numbers[0], np.empty((1, smoothing.N_SUMS))
-        lam = smoothing.settle_few(
-            state.s, state.slope, centre, state.top.u, mu, guess, self.two_sided, way, state.r, state.a, few
+        way = state.f if along is None else along.f
+        reading = smoothing.settle_few(
+            state.s, state.slope, centre, state.top.u, mu, guess, self.two_sided, way, state.r, state.a
         )
-        return Reading.of(lam, Sums(*few[0].tolist())), state.settled()
+        return Reading(*reading), state.settled()
 
     def smoothed_along(
         self, state: CompiledState, t: float, along: Borrowed, centre: Array, mu: float, guess: float
@@ -188,12 +188,12 @@ class CompiledRows(Store):
         """Move and smooth, in one call where the data are small."""
         if not self.is_small:
             return super().smoothed_along(state, t, along, centre, mu, guess)
-        there, sums = state.like(), np.empty((1, smoothing.N_SUMS))
-        lam = fused.look(
-            self.compiled_loss, state.f, t, along.numbers[0], self.y, there.f, there.s, there.slope, centre,
-            state.top.u, mu, guess, self.two_sided, there.r, there.a, sums,
+        there = state.like()
+        reading = fused.look(
+            self.compiled_loss, state.f, t, along.f, self.y, there.f, there.s, there.slope, centre, state.top.u, mu,
+            guess, self.two_sided, there.r, there.a,
         )  # fmt: skip
-        return Reading.of(lam, Sums(*sums[0].tolist())), there.settled()
+        return Reading(*reading), there.settled()
 
     # Derivatives
 
@@ -267,6 +267,13 @@ class CompiledRows(Store):
         )  # fmt: skip
         return Bound(*sums.tolist())
 
+    def least(self, state: CompiledState) -> float:
+        """Return the smallest loss."""
+        if self.two_sided:
+            return float(np.abs(state.s).min())
+        least = threads.extremes(state.s)[0]
+        return max(least, 0.0) if self.kink is Kink.POSITIVE_PART else least
+
     def between(self, state: CompiledState, low: float, high: float, share: float, by_count: bool) -> Between:
         """Return what the losses say of an interval: at first a few of all, then what is inside."""
         amounts = None if by_count else self.mass
@@ -277,7 +284,7 @@ class CompiledRows(Store):
             losses = np.abs(losses) if self.two_sided else losses
             total = float(n) if by_count else self.total
             weights = np.full(losses.size, total / losses.size) if step > 1 or amounts is None else amounts
-            least, most = (-np.inf, np.inf) if step > 1 else threads.extremes(losses)
+            least, most = threads.extremes(losses) if step == 1 else (-np.inf, np.inf)
             return Between(0.0, total, n, losses, weights, step > 1, least, most)
         n_blocks = threads.count_blocks(n, threads.BLOCK)
         counts, sums = np.empty((n_blocks, 2), dtype=np.intp), np.empty((n_blocks, 2))
@@ -412,28 +419,34 @@ class Workspace:
 
     def __init__(self, n_rows: int) -> None:
         self.n_rows = n_rows
-        self.free: dict[int, list[Array]] = {}
-
-    def lend(self, count: int) -> Array:
-        """Return an array of so many numbers per row, shape (count, n_rows), with no meaning."""
-        free = self.free.get(count)
-        return free.pop() if free else np.empty((count, self.n_rows))
-
-    def take_back(self, numbers: Array) -> None:
-        """Keep an array for the next who asks."""
-        self.free.setdefault(len(numbers), []).append(numbers)
+        self.of_states: list[tuple[Array, ...]] = []
+        self.single: list[Array] = []
 
 
 class Borrowed:
-    """Numbers per row that go back to their workspace when nobody holds them."""
+    """A number per row; the array goes back to its workspace when nobody holds this."""
 
-    __slots__ = ("numbers", "workspace")
+    __slots__ = ("f", "workspace")
 
-    def __init__(self, workspace: Workspace, count: int) -> None:
-        self.workspace, self.numbers = workspace, workspace.lend(count)
+    def __init__(self, workspace: Workspace) -> None:
+        self.workspace = workspace
+        self.f: Array = workspace.single.pop() if workspace.single else np.empty(workspace.n_rows)
 
     def __del__(self) -> None:
-        self.workspace.take_back(self.numbers)
+        self.workspace.single.append(self.f)
+
+
+class _Arrays:
+    """Five numbers per row; the arrays go back to their workspace when nobody holds this."""
+
+    __slots__ = ("arrays", "workspace")
+
+    def __init__(self, workspace: Workspace) -> None:
+        self.workspace = workspace
+        self.arrays = workspace.of_states.pop() if workspace.of_states else tuple(np.empty((5, workspace.n_rows)))
+
+    def __del__(self) -> None:
+        self.workspace.of_states.append(self.arrays)
 
 
 class CompiledState(Losses):
@@ -442,20 +455,23 @@ class CompiledState(Losses):
     ``a`` are the pulls ``u r s'``. ``density`` are densities as they were given, or as they have been handed out.
     """
 
+    __slots__ = ("borrowed", "density", "is_settled", "top")
+
     def __init__(self, workspace: Workspace, top: _Top, density: Array | None) -> None:
-        self.borrowed = Borrowed(workspace, 5)
-        super().__init__(workspace.n_rows, self.borrowed.numbers)
+        self.borrowed: tuple[Any, ...] = (arrays := _Arrays(workspace),)
+        self.f, self.s, self.slope, self.r, self.a = arrays.arrays
         self.top, self.density, self.is_settled = top, density, False
 
     def like(self) -> CompiledState:
         """Return a state of the same top, with nothing in it."""
-        return CompiledState(self.borrowed.workspace, self.top, None)
+        return CompiledState(self.borrowed[0].workspace, self.top, None)
 
     def beside(self) -> CompiledState:
         """Return a state at the same predictions, with densities and pulls of its own, to be filled."""
-        other = object.__new__(CompiledState)
-        other.borrowed, other.f, other.s, other.slope, other.top = self.borrowed, self.f, self.s, self.slope, self.top
-        other.r, other.a = np.empty(self.f.size), np.empty(self.f.size)
+        other, pulls = object.__new__(CompiledState), Borrowed(self.borrowed[0].workspace)
+        other.borrowed = (*self.borrowed, pulls)
+        other.f, other.s, other.slope, other.top = self.f, self.s, self.slope, self.top
+        other.r, other.a = np.empty(self.f.size), pulls.f
         other.density, other.is_settled = other.r, True
         return other
 

@@ -18,6 +18,8 @@ _BLOCK = 8192
 class Losses:
     """What is known at one z: predictions, smooth parts and their slopes, densities and pulls ``a = u r s'``."""
 
+    __slots__ = ("a", "f", "r", "s", "slope")
+
     def __init__(self, n_rows: int, numbers: Array | None = None) -> None:
         numbers = np.empty((5, n_rows)) if numbers is None else numbers
         self.f: Array = numbers[0]

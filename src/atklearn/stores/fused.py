@@ -52,10 +52,10 @@ def hessian(loss, X, f, y, s, slope, r, u, mu, cautious, H, pulls):  # type: ign
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def look(loss, start, t, along, y, f, s, slope, centre, u, mu, guess, two_sided, r, a, sums):  # type: ignore[no-untyped-def]
-    """Expand the losses at ``start + t * along`` and settle their densities; return the threshold."""
+def look(loss, start, t, along, y, f, s, slope, centre, u, mu, guess, two_sided, r, a):  # type: ignore[no-untyped-def]
+    """Expand the losses at ``start + t * along`` and settle their densities; return the reading."""
     expand_along(0, 1, y.size, loss, start, t, along, y, f, s, slope)
-    return settle_few(s, slope, centre, u, mu, guess, two_sided, along, r, a, sums)
+    return settle_few(s, slope, centre, u, mu, guess, two_sided, along, r, a)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from atklearn.core.point import FOUND, LOOK, narrow, search_threshold
+from atklearn.core.point import FOUND, LOOK, conclude, narrow, search_threshold
 from atklearn.losses.compiling import FAST_SUMS, njit
 from atklearn.losses.individual import Array
 from atklearn.stores import threads
@@ -151,34 +151,39 @@ def _read_spread(s, u, lam):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
-def settle_blocks(first, last, size, s, slope, centre, u, mu, lam, two_sided, along, r, a, sums):  # type: ignore[no-untyped-def]
-    """Fill the densities ``r`` and ``a = u r s'``; sum up, block by block, what rows say at a threshold."""
-    for block in range(first, last):
-        above = slack = mass = pull = push = pull_value = push_value = steepness = moving = 0.0
-        total = one = two = length = 0.0
-        end = min((block + 1) * size, s.size)
-        for begin in range(block * size, end, _IN_CACHE):
-            part = slice(begin, min(begin + _IN_CACHE, end))
-            _fill_densities(s[part], centre[part], mu, lam, two_sided, r[part])
-            _fill_pulls(u[part], r[part], slope[part], a[part])
-            read = _read_top(s[part], u[part], r[part], lam, two_sided)
-            above, slack, mass, moving = above + read[0], slack + read[1], mass + read[2], moving + read[3]
-            read = _read_pulls(s[part], u[part], r[part], a[part], along[part])
-            pull, push, pull_value = pull + read[0], push + read[1], pull_value + read[2]
-            push_value, steepness = push_value + read[3], steepness + read[4]
-            read = _read_spread(s[part], u[part], lam)
-            total, one, two, length = total + read[0], one + read[1], two + read[2], length + read[3]
-        out = sums[block]
-        out[0], out[1], out[2], out[3], out[4], out[5], out[6] = above, slack, mass, moving, pull, push, pull_value
-        out[7], out[8], out[9], out[10], out[11], out[12] = push_value, steepness, total, one, two, length
+def _settle(begin, end, s, slope, centre, u, mu, lam, two_sided, along, r, a):  # type: ignore[no-untyped-def]
+    """Fill the densities ``r`` and ``a = u r s'`` of some rows; return the fields of :class:`Sums`."""
+    above = slack = mass = pull = push = pull_value = push_value = steepness = moving = 0.0
+    total = first = second = size = 0.0
+    for start in range(begin, end, _IN_CACHE):
+        part = slice(start, min(start + _IN_CACHE, end))
+        _fill_densities(s[part], centre[part], mu, lam, two_sided, r[part])
+        _fill_pulls(u[part], r[part], slope[part], a[part])
+        read = _read_top(s[part], u[part], r[part], lam, two_sided)
+        above, slack, mass, moving = above + read[0], slack + read[1], mass + read[2], moving + read[3]
+        read = _read_pulls(s[part], u[part], r[part], a[part], along[part])
+        pull, push, pull_value = pull + read[0], push + read[1], pull_value + read[2]
+        push_value, steepness = push_value + read[3], steepness + read[4]
+        read = _read_spread(s[part], u[part], lam)
+        total, first, second, size = total + read[0], first + read[1], second + read[2], size + read[3]
+    return above, slack, mass, moving, pull, push, pull_value, push_value, steepness, total, first, second, size
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def settle_few(s, slope, centre, u, mu, guess, two_sided, along, r, a, sums):  # type: ignore[no-untyped-def]
-    """Find the threshold and settle there, in one call: few rows are done as soon as several would have been called."""
+def settle_blocks(first, last, size, s, slope, centre, u, mu, lam, two_sided, along, r, a, sums):  # type: ignore[no-untyped-def]
+    """Fill the densities ``r`` and ``a = u r s'``; sum up, block by block, what rows say at a threshold."""
+    for block in range(first, last):
+        end = min((block + 1) * size, s.size)
+        found = _settle(block * size, end, s, slope, centre, u, mu, lam, two_sided, along, r, a)
+        for j in range(N_SUMS):
+            sums[block, j] = found[j]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def settle_few(s, slope, centre, u, mu, guess, two_sided, along, r, a):  # type: ignore[no-untyped-def]
+    """Find the threshold, settle there and return the reading: few rows are done as soon as one would have called."""
     lam = _find_threshold(s, centre, u, mu, guess, two_sided)
-    settle_blocks(0, 1, s.size, s, slope, centre, u, mu, lam, two_sided, along, r, a, sums)
-    return lam
+    return conclude(lam, *_settle(0, s.size, s, slope, centre, u, mu, lam, two_sided, along, r, a))
 
 
 @njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")

@@ -239,6 +239,11 @@ class TensorRows(Store):
         above, slack, mass, change = numbers.tolist()
         return Bound(above, slack, mass, change - float((a * (exact.f - feasible.f)).sum()))
 
+    def least(self, state: TensorState) -> float:
+        """Return the smallest loss."""
+        least = float(state.losses().amin())
+        return max(least, 0.0) if self.kink is Kink.POSITIVE_PART else least
+
     def between(self, state: TensorState, low: float, high: float, share: float, by_count: bool) -> Between:
         """Return what the losses say of an interval; at first a few of all come to the host, then what is inside."""
         return _between(state.losses(), None if by_count else self.mass, low, high, share)
