@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import RepeatedKFold, RepeatedStratifiedKFold, ShuffleSplit, StratifiedShuffleSplit
 
+from atklearn.core.collapse import collapse_share
 from atklearn.losses.individual import INDIVIDUAL_LOSSES
 from atklearn.problems.posing import Posing
 from atklearn.selection.choosing import (
@@ -33,7 +34,6 @@ from atklearn.selection.choosing import (
     default_ks,
 )
 from atklearn.selection.folds import Fold
-from atklearn.solvers.exact.collapse import collapse_share
 
 CLASSIFICATION = (
     "monk",

@@ -29,11 +29,11 @@ from joblib import cpu_count
 from sklearn.preprocessing import StandardScaler
 
 from atklearn import CollapseWarning, atk_path
+from atklearn.core.collapse import collapse_share
 from atklearn.losses.individual import resolve_individual_loss
 from atklearn.measures import MEASURES, Answers
 from atklearn.problems.posing import Posing
 from atklearn.selection.choosing import default_Cs, default_ks
-from atklearn.solvers.exact.collapse import collapse_share
 from atklearn.study.comparison import run_comparison
 from atklearn.study.evidence import choose, collect_grids
 from atklearn.study.methods import AVERAGE_ONLY, CLASS_WEIGHTS, COMPARED_LOSSES

@@ -17,11 +17,11 @@ from atklearn.chunked.chunk_store import ChunkedRows
 from atklearn.chunked.fleet import Fleet
 from atklearn.chunked.sights import Sight, View
 from atklearn.chunked.survey import survey
+from atklearn.core.problem import Problem
+from atklearn.core.solve import solve_linear
 from atklearn.dask.dask_blocks import split_rows
 from atklearn.dask.dask_engine import dask_engine
 from atklearn.losses.individual import LogLoss
-from atklearn.problems.objective import Problem
-from atklearn.solvers.exact.solve import solve_linear
 from atklearn.stores.compiled import CompiledRows
 
 N_ROWS, N_FEATURES = 3000, 4

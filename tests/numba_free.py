@@ -24,15 +24,16 @@ from typing import Any
 import numpy as np
 
 import atklearn
+from atklearn.core import newton as system
 from atklearn.core import point
+from atklearn.core import wide as quasi_newton
+from atklearn.core.problem import Problem, weighted_square
+from atklearn.core.solve import solve_linear
 from atklearn.core.store import PlainStore
 from atklearn.losses.compiling import HAS_NUMBA
 from atklearn.losses.individual import INDIVIDUAL_LOSSES
 from atklearn.problems.arrays import check_training
-from atklearn.problems.objective import Problem, weighted_square
 from atklearn.problems.posing import class_targets
-from atklearn.solvers.exact import quasi_newton, system
-from atklearn.solvers.exact.solve import solve_linear
 from atklearn.stores import threads
 
 ESTIMATORS = (

@@ -10,8 +10,8 @@ import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
+from atklearn.core.problem import Problem
 from atklearn.losses.individual import INDIVIDUAL_LOSSES
-from atklearn.problems.objective import Problem
 from atklearn.stores.compiled import CompiledRows
 
 LOSSES = tuple(INDIVIDUAL_LOSSES)

@@ -11,9 +11,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
 from atklearn import atk_path
+from atklearn.core.solve import solve_linear
 from atklearn.losses.individual import INDIVIDUAL_LOSSES
 from atklearn.problems.posing import Posing
-from atklearn.solvers.exact.solve import solve_linear
 from claims.accuracy import Yardstick
 from claims.claim import LOSS_NAMES, Claim, Contest, Setting, shape
 from claims.data import linear_data

@@ -1,6 +1,8 @@
 """Learning with the average top-k loss: scikit-learn estimators on an exact, certified solver."""
 
 from atklearn.comparing import Comparison, compare
+from atklearn.core.collapse import CollapseWarning
+from atklearn.core.problem import paper_C
 from atklearn.estimators.blocks import RowBlocks
 from atklearn.estimators.linear import ATkClassifier, ATkRegressor
 from atklearn.estimators.search import ATkClassifierCV, ATkRegressorCV
@@ -26,11 +28,9 @@ from atklearn.losses.individual import (
     SquaredHinge,
 )
 from atklearn.losses.tilting import TiltedLoss, tilted
-from atklearn.problems.objective import paper_C
 from atklearn.selection.display import KCurveDisplay
 from atklearn.selection.dropping import DropAtJump, DropChoice, choose_drop, drop_at_jump
 from atklearn.selection.paths import ATkPath, atk_path
-from atklearn.solvers.exact.collapse import CollapseWarning
 from atklearn.solvers.stochastic.sgd import SGD
 
 __version__ = "0.1.0"

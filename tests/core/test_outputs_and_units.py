@@ -8,10 +8,10 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.linear_model import Ridge
 
+from atklearn.core.problem import Problem
+from atklearn.core.solve import solve_linear
 from atklearn.core.store import PlainStore
 from atklearn.losses.individual import IndividualLoss, SquaredError
-from atklearn.problems.objective import Problem
-from atklearn.solvers.exact.solve import solve_linear
 
 C = 30.0
 

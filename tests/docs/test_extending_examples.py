@@ -20,11 +20,11 @@ from sklearn.model_selection import GridSearchCV
 import atklearn as memory
 from atklearn import ATkRegressor, ATkRegressorCV, compare
 from atklearn.chunked.fleet import forget
+from atklearn.core.problem import Problem
+from atklearn.core.solve import solve_linear
 from atklearn.losses.individual import Kink
 from atklearn.measures import MEASURES, Answers, MeasureScorer
 from atklearn.measures.catalogue import evaluate_measures
-from atklearn.problems.objective import Problem
-from atklearn.solvers.exact.solve import solve_linear
 
 FOLDER = Path(__file__).parents[2] / "examples" / "extending"
 

@@ -11,11 +11,11 @@ from sklearn.datasets import load_digits
 from sklearn.preprocessing import scale
 
 from atklearn import ATkClassifier, ATkClassifierCV, ATkRegressor, atk_path, ondisk
+from atklearn.core.solve import solve_linear
 from atklearn.datasets import make_toy
 from atklearn.losses.aggregate import ranked_range
 from atklearn.losses.individual import LogLoss
 from atklearn.problems.posing import Posing
-from atklearn.solvers.exact.solve import solve_linear
 
 
 @parametrized_with_checks([ATkClassifier(drop=0.1), ATkRegressor(drop=0.1)])

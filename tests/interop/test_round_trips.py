@@ -48,7 +48,7 @@ ESTIMATORS = [
 ]
 WITH_PARTS = [
     (atklearn.ATkClassifier(Hinge(), k=0.8), {"atklearn.losses.individual.Hinge"}),
-    (atklearn.ATkClassifier(k=0.8, warm_start=True), {"atklearn.problems.solution.Solution"}),
+    (atklearn.ATkClassifier(k=0.8, warm_start=True), {"atklearn.core.problem.Solution"}),
     (atklearn.ATkClassifier(k=0.8, solver=SGD(), tol=0.1), {"atklearn.solvers.stochastic.sgd.SGD"}),
     (atklearn.ATkRegressor(Huber(2.0), drop=0.1), {"atklearn.losses.individual.Huber"}),
 ]

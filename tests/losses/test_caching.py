@@ -15,7 +15,7 @@ import atklearn
 CODE = """
 import numpy as np
 import atklearn
-from atklearn.problems.objective import weighted_square
+from atklearn.core.problem import weighted_square
 print(atklearn.__file__, weighted_square(np.ones(2), np.array([3.0, 4.0])))
 """
 

@@ -10,9 +10,9 @@ import scipy.sparse as sp
 from problems import INTERCEPTS, LOSSES, REGRESSION, Case, draw, random_case
 
 from atklearn import ATkClassifier, ATkRegressor
-from atklearn.core.conditioning import helpful_units
-from atklearn.problems.solution import StopReason
-from atklearn.solvers.exact.solve import solve_linear
+from atklearn.core.coordinates import helpful_units
+from atklearn.core.problem import StopReason
+from atklearn.core.solve import solve_linear
 
 
 def badly_scaled(loss: str, intercept: str, seed: int, sparse: bool = False) -> Case:

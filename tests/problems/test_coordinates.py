@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from atklearn.core.coordinates import rotate
 from atklearn.core.packed import PackedSymmetric
-from atklearn.stores.rotation import rotate
 
 
 @pytest.mark.parametrize("rank", [12, 5])

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from atklearn.core.solve import solve_linear
 from atklearn.losses.individual import Hinge, LogLoss, SquaredError
 from atklearn.losses.labels import one_versus_rest
 from atklearn.problems import arrays
@@ -20,7 +21,6 @@ from atklearn.problems.posing import (
     published,
     regression_targets,
 )
-from atklearn.solvers.exact.solve import solve_linear
 
 
 @pytest.fixture

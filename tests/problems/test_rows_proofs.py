@@ -8,10 +8,10 @@ from problems import INTERCEPTS, optimum_by_cvxpy, random_case
 from problems import LOSSES as BUILT_IN
 from rows_cases import LOSSES, SHARES, as_array, average_of_top, make_stand, read_density
 
+from atklearn.core.problem import Problem
+from atklearn.core.solve import solve_linear
 from atklearn.core.store import PlainStore
 from atklearn.losses.individual import Hinge, Kink, SquaredError
-from atklearn.problems.objective import Problem
-from atklearn.solvers.exact.solve import solve_linear
 from atklearn.stores.compiled import CompiledRows
 
 # Proofs

@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 from problems import INTERCEPTS, LOSSES, Case, random_case
 
+from atklearn.core import collapse, solve
+from atklearn.core import newton as system
+from atklearn.core import problem as objective
+from atklearn.core.grid import solve_grid
 from atklearn.core.point import Point
+from atklearn.core.problem import Problem, Solution, StopReason
+from atklearn.core.solve import solve_linear
 from atklearn.core.store import PlainState, PlainStore, Store, Subset
 from atklearn.losses.individual import INDIVIDUAL_LOSSES, Hinge
-from atklearn.problems.objective import Problem
-from atklearn.problems.solution import Solution, StopReason
-from atklearn.solvers.exact import collapse, solve, system, thinning
-from atklearn.solvers.exact.grid import solve_grid
-from atklearn.solvers.exact.solve import solve_linear
 from atklearn.stores.compiled import CompiledRows
 
 
@@ -68,13 +69,13 @@ def many_rows(loss: str, share: float, n: int, noise: float = 0.3) -> Case:
 @pytest.mark.parametrize("loss", LOSSES)
 def test_working_sets_grow_the_same_way(loss, monkeypatch):
     monkeypatch.setattr(solve, "_MANY", 1000)
-    monkeypatch.setattr(thinning, "LARGE", 1000)  # at zero, where one would start else, all classification losses tie
+    monkeypatch.setattr(objective, "LARGE", 1000)  # at zero, where one would start else, all classification losses tie
     assert take_the_same_way(many_rows(loss, 0.02, n=3000, noise=0.01))  # more would collapse
 
 
 @pytest.mark.parametrize("loss", ["log_loss", "absolute_error"])
 def test_thinned_starts_are_the_same(loss, monkeypatch):
-    monkeypatch.setattr(thinning, "LARGE", 1000)
+    monkeypatch.setattr(objective, "LARGE", 1000)
     assert take_the_same_way(many_rows(loss, 0.5, n=3000))
 
 
@@ -161,7 +162,7 @@ def opened(given: Any) -> Any:
 @pytest.mark.parametrize("loss", ["log_loss", "hinge", "absolute_error"])
 def test_point_solver_grid_and_collapse_run_on_a_store_that_shows_nothing_but_its_answers(loss, monkeypatch):
     monkeypatch.setattr(solve, "_MANY", 100)
-    monkeypatch.setattr(thinning, "LARGE", 200)
+    monkeypatch.setattr(objective, "LARGE", 200)
     case = many_rows(loss, 0.05, n=N_SEALED)
     open_problem = case.problem_on(PlainStore)
     problem = Problem(seal(open_problem.rows), case.k, case.C, "free")

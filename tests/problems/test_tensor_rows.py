@@ -8,10 +8,10 @@ import torch
 from problems import CLASSIFICATION, INTERCEPTS, LOSSES, draw
 from rows_cases import LogCosh, as_array
 
+from atklearn.core.problem import Problem
+from atklearn.core.solve import solve_linear
 from atklearn.losses.individual import INDIVIDUAL_LOSSES
 from atklearn.problems import namespaces
-from atklearn.problems.objective import Problem
-from atklearn.solvers.exact.solve import solve_linear
 from atklearn.stores.compiled import CompiledRows
 from atklearn.stores.tensors import tensor_matrix, tensor_store
 from atklearn.stores.tensors.tensor_store import TensorRows

@@ -12,9 +12,9 @@ import pytest
 import scipy.sparse as sp
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from atklearn.core.problem import Problem
+from atklearn.core.solve import solve_linear
 from atklearn.losses.individual import INDIVIDUAL_LOSSES
-from atklearn.problems.objective import Problem
-from atklearn.solvers.exact.solve import solve_linear
 from atklearn.stores import features, threads
 from atklearn.stores.compiled import CompiledRows
 

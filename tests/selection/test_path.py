@@ -11,10 +11,9 @@ from sklearn.datasets import load_iris
 from sklearn.preprocessing import scale
 
 from atklearn import ATkClassifier, ATkRegressor, atk_path
-from atklearn.problems.objective import Problem
-from atklearn.problems.solution import StopReason
-from atklearn.solvers.exact.grid import solve_grid
-from atklearn.solvers.exact.solve import solve_linear
+from atklearn.core.grid import solve_grid
+from atklearn.core.problem import Problem, StopReason
+from atklearn.core.solve import solve_linear
 
 SHARES = (0.1, 0.45, 1.0, 0.3)
 CS = (10.0, 0.1, 1000.0, 1.0)
@@ -72,7 +71,7 @@ def test_a_useless_prediction_is_dropped_for_a_cold_start(monkeypatch):
         steps.append(options.get("start"))
         return solve_linear(cell, **options | ({"max_iter": 1} if options.get("start") else {}))
 
-    monkeypatch.setattr("atklearn.solvers.exact.grid.solve_linear", failing)
+    monkeypatch.setattr("atklearn.core.grid.solve_linear", failing)
     *_, (_, _, last) = solve_grid(problem, [k], [0.1, 10.0])
     assert steps[-1] is None
     assert_allclose(last.objective, expected.objective, rtol=1e-12)

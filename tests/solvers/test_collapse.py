@@ -10,12 +10,12 @@ import scipy.sparse as sp
 from problems import CLASSIFICATION, INTERCEPTS, Case
 from scipy.optimize import linprog
 
+from atklearn.core import problem as objective
+from atklearn.core.balance import certify_zero
+from atklearn.core.grid import solve_grid
+from atklearn.core.problem import StopReason
+from atklearn.core.solve import solve_linear
 from atklearn.core.store import PlainStore
-from atklearn.problems.solution import StopReason
-from atklearn.solvers.exact import thinning
-from atklearn.solvers.exact.balance import certify_zero
-from atklearn.solvers.exact.grid import solve_grid
-from atklearn.solvers.exact.solve import solve_linear
 from atklearn.stores.compiled import CompiledRows
 
 
@@ -84,7 +84,7 @@ def test_densities_of_a_larger_k_certify_a_smaller_one_without_a_step():
 
 
 def test_many_rows_start_from_a_part_of_them(monkeypatch):
-    monkeypatch.setattr(thinning, "LARGE", 1000)
+    monkeypatch.setattr(objective, "LARGE", 1000)
     case = noisy_case(n=8000)
     limit = switch(case)
     certificate, steps = certify_zero(replace(case, k=0.9 * limit).problem, 1e-6, 100)

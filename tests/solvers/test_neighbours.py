@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from atklearn.core.grid import solve_grid
+from atklearn.core.solve import solve_linear
 from atklearn.losses.individual import Hinge, LogLoss, SquaredHinge
 from atklearn.problems.posing import Posing
-from atklearn.solvers.exact.grid import solve_grid
-from atklearn.solvers.exact.solve import solve_linear
 
 INTERCEPTS = ("free", "penalized", "none")
 KS = (40.0, 75.0, 110.0, 150.0)

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from problems import CLASSIFICATION, INTERCEPTS, LOSSES, Case, optimum_by_cvxpy, random_case
 
+from atklearn.core.problem import StopReason
+from atklearn.core.solve import solve_linear
 from atklearn.losses.aggregate import ranked_range
 from atklearn.losses.individual import INDIVIDUAL_LOSSES
 from atklearn.problems.ranged import RangedProblem, largest_amounts
-from atklearn.problems.solution import StopReason
-from atklearn.solvers.exact.solve import solve_linear
 from atklearn.solvers.ranked.alternation import solve_ranked
 from atklearn.solvers.ranked.random_starts import random_starts
 

@@ -23,11 +23,10 @@ from atklearn import (
     average_top_k,
     paper_C,
 )
+from atklearn.core.problem import Problem, StopReason
+from atklearn.core.solve import solve_linear
 from atklearn.datasets import make_toy
 from atklearn.losses.individual import INDIVIDUAL_LOSSES
-from atklearn.problems.objective import Problem
-from atklearn.problems.solution import StopReason
-from atklearn.solvers.exact.solve import solve_linear
 from atklearn.solvers.stochastic.sgd import Descent, solve_sgd
 from atklearn.solvers.stochastic.visits import MassClock, passes
 from atklearn.stores.compiled import CompiledRows

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 from problems import INTERCEPTS, LOSSES, Case, dual_value, optimum_by_cvxpy, random_case
 
+from atklearn.core import newton as system
+from atklearn.core.problem import StopReason, paper_C
+from atklearn.core.solve import solve_linear
 from atklearn.losses.individual import INDIVIDUAL_LOSSES
-from atklearn.problems.objective import paper_C
-from atklearn.problems.solution import StopReason
-from atklearn.solvers.exact import system
-from atklearn.solvers.exact.solve import solve_linear
 
 
 def check_certificate(case: Case, solution) -> None:

@@ -8,11 +8,12 @@ from problems import INTERCEPTS, LOSSES, Case, draw, optimum_by_cvxpy
 from sklearn.linear_model import Ridge
 
 from atklearn import ATkClassifier, ATkRegressor
+from atklearn.core import newton as system
+from atklearn.core import solve, wide
+from atklearn.core.problem import StopReason
+from atklearn.core.solve import solve_linear
 from atklearn.core.store import PlainStore
-from atklearn.problems.solution import StopReason
-from atklearn.solvers.exact import solve, system, wide
-from atklearn.solvers.exact.dual import climb
-from atklearn.solvers.exact.solve import solve_linear
+from atklearn.core.wide import climb
 from atklearn.stores import compiled as compiled_rows
 
 KINKED = ("hinge", "absolute_error")

@@ -13,8 +13,8 @@ import numpy as np
 from atklearn.chunked.chunk_store import ChunkedDensity, ChunkedRows, ChunkState
 from atklearn.chunked.survey import Counted
 from atklearn.chunked.vectors import Step, Vector, history
+from atklearn.core.problem import Solution, StopReason
 from atklearn.losses.individual import Array
-from atklearn.problems.solution import Solution, StopReason
 
 __all__ = ["Checkpoint", "subject_of"]
 

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from atklearn.chunked.sights import Sight, View, as_features
 from atklearn.chunked.vectors import Step
-from atklearn.core.conditioning import convert
+from atklearn.core.coordinates import convert
 from atklearn.losses.individual import Array
 from atklearn.stores.expansion import Losses, Paying
 from atklearn.stores.features import Features

@@ -37,7 +37,7 @@ from atklearn.chunked.sums import Extremes, Picked
 from atklearn.chunked.sums import Sums as NamedSums
 from atklearn.chunked.survey import ROOM, Counted
 from atklearn.chunked.vectors import Alike, Blend, Feasible, Moved, Product, Scattered, Settled, Vector, history
-from atklearn.core.conditioning import Units, convert, helpful_units
+from atklearn.core.coordinates import Units, convert, helpful_units
 from atklearn.core.packed import PackedSymmetric
 from atklearn.core.point import Bound, Form, Gram, Reading, Sides, Sums
 from atklearn.core.ranking import Between, Ranked, rank

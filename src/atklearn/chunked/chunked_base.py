@@ -17,15 +17,15 @@ from atklearn.chunked.chunked_posing import ChunkedData, pose
 from atklearn.chunked.few_rows import few_rows
 from atklearn.chunked.fleet import Fleet
 from atklearn.chunked.survey import survey
+from atklearn.core.newton import Progress
+from atklearn.core.problem import Solution
 from atklearn.estimators.callbacks import FitProgress
 from atklearn.estimators.fitting import keeping_fitted_state, posing_of, warn_unless_converged
 from atklearn.estimators.linear_base import LinearATk
 from atklearn.losses.individual import IndividualLoss
 from atklearn.losses.messages import shown
 from atklearn.problems.posing import Posed
-from atklearn.problems.solution import Solution
 from atklearn.selection.choosing import AUTO_ROWS
-from atklearn.solvers.exact.newton import Progress
 
 __all__ = ["ChunkedATk", "OnChunks"]
 

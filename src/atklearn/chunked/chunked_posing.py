@@ -13,9 +13,9 @@ from atklearn.chunked.fleet import Engine, Fleet
 from atklearn.chunked.sights import FoldPart, Labels, Sight, View
 from atklearn.chunked.survey import Surveyed
 from atklearn.chunked.weights import ChunkedWeights
+from atklearn.core.problem import Problem
 from atklearn.losses.aggregate import resolve_k
 from atklearn.problems.class_weights import class_factors, problem_names
-from atklearn.problems.objective import Problem
 from atklearn.problems.posing import Posed, Posing
 
 __all__ = ["ChunkedData", "ChunkedTargets", "pose"]

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from atklearn.core.conditioning import Units
+from atklearn.core.coordinates import Units
 from atklearn.losses.individual import Array, IndividualLoss
 from atklearn.selection.distribution import row_marks
 

@@ -23,7 +23,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.linalg.lapack import dtrttf
 
-from atklearn.core.conditioning import Coordinates, convert, helpful_units
+from atklearn.core.coordinates import Coordinates, convert, helpful_units
 from atklearn.core.packed import PackedSymmetric
 from atklearn.core.point import Bound, Form, Gram, Point, Proof, Reading, Sides, Sums, search_threshold
 from atklearn.core.ranking import Between, rank

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from atklearn.solvers.exact.newton import Progress
+from atklearn.core.newton import Progress
 
 try:
     from sklearn.callback import CallbackSupportMixin

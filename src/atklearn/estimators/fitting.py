@@ -9,10 +9,10 @@ from typing import Any
 
 from sklearn.exceptions import ConvergenceWarning
 
+from atklearn.core.problem import Solution, StopReason
 from atklearn.losses.individual import Array, Task, resolve_individual_loss
 from atklearn.losses.messages import shown, stack_level
 from atklearn.problems.posing import Posing, intercept_kind
-from atklearn.problems.solution import Solution, StopReason
 
 __all__ = ["keeping_fitted_state", "posing_of", "warn_of_classes_aside", "warn_unless_converged"]
 

@@ -7,13 +7,13 @@ from typing import Any, ClassVar
 
 from sklearn.utils._param_validation import StrOptions
 
+from atklearn.core.collapse import collapse_limit, warn_of_collapse
+from atklearn.core.problem import Solution
 from atklearn.estimators.following import ScoredRegressorMixin
 from atklearn.estimators.linear_base import LinearATk
 from atklearn.estimators.prediction import LinearClassifierMixin, linear_decisions
 from atklearn.losses.individual import IndividualLoss
 from atklearn.problems.posing import Posed
-from atklearn.problems.solution import Solution
-from atklearn.solvers.exact.collapse import collapse_limit, warn_of_collapse
 from atklearn.solvers.stochastic.sgd import SGD
 
 __all__ = ["ATkClassifier", "ATkRegressor"]

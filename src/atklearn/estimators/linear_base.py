@@ -12,6 +12,8 @@ from sklearn.base import _fit_context, clone
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from atklearn.core.problem import Solution
+from atklearn.core.solve import solve_linear
 from atklearn.estimators.callbacks import CallbackSupportMixin, FitProgress
 from atklearn.estimators.fitting import keeping_fitted_state, posing_of, warn_of_classes_aside, warn_unless_converged
 from atklearn.estimators.following import FollowsX
@@ -24,9 +26,7 @@ from atklearn.problems.entering import enter_training
 from atklearn.problems.namespaces import home_of, is_tensor
 from atklearn.problems.posing import Posed, Posing, published
 from atklearn.problems.ranged import TargetsOutside
-from atklearn.problems.solution import Solution
 from atklearn.selection.choosing import AUTO_ROWS, auto_k
-from atklearn.solvers.exact.solve import solve_linear
 from atklearn.solvers.ranked.alternation import refuse_other_solvers, solve_ranked
 from atklearn.solvers.stochastic.sgd import SGD, refuse_stochastic, solve_sgd
 

@@ -14,6 +14,7 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from atklearn.core.collapse import collapse_share
 from atklearn.estimators.callbacks import CallbackSupportMixin, FitProgress
 from atklearn.estimators.fitting import posing_of
 from atklearn.estimators.following import FollowsX
@@ -30,7 +31,6 @@ from atklearn.problems.namespaces import home_of, is_tensor, on_host, same_home
 from atklearn.problems.posing import Posed
 from atklearn.selection.choosing import choose_best, choose_within_error, default_Cs, default_folds, default_ks_above
 from atklearn.selection.folds import FilledFold, Fold, Split, cv_results
-from atklearn.solvers.exact.collapse import collapse_share
 
 __all__ = ["LinearATkCV"]
 

@@ -9,13 +9,13 @@ import numpy.typing as npt
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils._param_validation import StrOptions
 
+from atklearn.core.collapse import warn_of_collapse
+from atklearn.core.problem import Solution
 from atklearn.estimators.svm_base import KernelATk
 from atklearn.losses.labels import chosen_labels
 from atklearn.problems.gram import KernelName
 from atklearn.problems.kernel_problem import KernelProblem
 from atklearn.problems.posing import Targets, class_targets
-from atklearn.problems.solution import Solution
-from atklearn.solvers.exact.collapse import warn_of_collapse
 from atklearn.solvers.kernel.machine import kernel_collapse_limit
 
 __all__ = ["ATkSVC", "ATkSVR"]

@@ -14,6 +14,7 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from atklearn.core.problem import Solution
 from atklearn.estimators.fitting import keeping_fitted_state, warn_unless_converged
 from atklearn.losses.aggregate import resolve_k
 from atklearn.losses.individual import Array
@@ -21,7 +22,6 @@ from atklearn.problems.arrays import check_features, check_mass, check_training
 from atklearn.problems.gram import Gram, Kernel
 from atklearn.problems.kernel_problem import KernelProblem
 from atklearn.problems.posing import Targets, published, regression_targets
-from atklearn.problems.solution import Solution
 from atklearn.solvers.kernel.machine import solve_kernel
 
 __all__ = ["KernelATk"]

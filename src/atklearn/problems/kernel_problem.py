@@ -23,11 +23,11 @@ from collections.abc import Callable
 
 import numpy as np
 
+from atklearn.core.problem import Certificate
 from atklearn.losses.aggregate import ranked_loss
 from atklearn.losses.compiling import njit
 from atklearn.losses.individual import Array, Hinge, Kink
 from atklearn.problems.gram import Gram
-from atklearn.problems.solution import Certificate
 from atklearn.stores.picking import Places
 
 __all__ = ["KernelProblem"]

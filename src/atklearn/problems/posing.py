@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.multiclass import check_classification_targets
 
+from atklearn.core.problem import Certificate, InterceptKind, Problem, Solution
 from atklearn.core.store import Store
 from atklearn.losses.aggregate import resolve_k
 from atklearn.losses.compiling import HAS_NUMBA
@@ -22,8 +23,6 @@ from atklearn.losses.labels import one_versus_rest
 from atklearn.problems.arrays import check_mass, split_in_two
 from atklearn.problems.class_weights import class_factors, problem_names
 from atklearn.problems.namespaces import as_tensor_if_dense, is_quicker_on_host, is_tensor, on_host
-from atklearn.problems.objective import InterceptKind, Problem
-from atklearn.problems.solution import Certificate, Solution
 from atklearn.stores import threads
 from atklearn.stores.compiled import CompiledRows
 

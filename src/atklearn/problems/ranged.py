@@ -24,11 +24,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from atklearn.core.problem import Problem, Solution
 from atklearn.losses.aggregate import ranked_loss, top_sum
 from atklearn.losses.individual import Array
-from atklearn.problems.objective import Problem
 from atklearn.problems.posing import SeenTargets
-from atklearn.problems.solution import Solution
 from atklearn.stores.compiled import CompiledRows
 from atklearn.stores.picking import Places
 

@@ -13,12 +13,12 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.model_selection import RepeatedKFold, RepeatedStratifiedKFold
 
+from atklearn.core.collapse import collapse_share
 from atklearn.losses.individual import Array
 from atklearn.problems.arrays import check_mass
 from atklearn.problems.posing import Posing
 from atklearn.selection.distribution import Distribution
 from atklearn.selection.folds import Fold, Judging
-from atklearn.solvers.exact.collapse import collapse_share
 
 __all__ = [
     "AUTO_ROWS",

@@ -13,16 +13,15 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.exceptions import ConvergenceWarning
 
+from atklearn.core.grid import solve_grid
+from atklearn.core.problem import Problem, Solution
 from atklearn.losses.aggregate import resolve_drop, resolve_k
 from atklearn.losses.individual import Array, IndividualLoss, resolve_individual_loss, task_of
 from atklearn.losses.messages import shown, stack_level
 from atklearn.problems.device_room import saying_what_fits
 from atklearn.problems.entering import enter_training
 from atklearn.problems.namespaces import home_of, same_home
-from atklearn.problems.objective import Problem
 from atklearn.problems.posing import Posed, Posing, intercept_kind
-from atklearn.problems.solution import Solution
-from atklearn.solvers.exact.grid import solve_grid
 from atklearn.solvers.ranked.alternation import refuse_other_solvers
 from atklearn.solvers.ranked.ranked_grid import solve_ranked_grid
 from atklearn.solvers.stochastic.sgd import SGD, refuse_stochastic, solve_sgd

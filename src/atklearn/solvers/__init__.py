@@ -1,1 +1,1 @@
-"""Functions from a problem to a :class:`atklearn.problems.solution.Solution`."""
+"""Functions from a problem to a :class:`atklearn.core.problem.Solution`."""

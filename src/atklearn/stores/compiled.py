@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from atklearn.core.conditioning import Units, convert, helpful_units
+from atklearn.core.coordinates import Rotation, Units, convert, helpful_units, is_worth_rotating, rotate
 from atklearn.core.point import Bound, Form, Gram, Proof, Reading, Sides, Sums
 from atklearn.core.ranking import Between
 from atklearn.core.store import Store, Subset, spread_places
@@ -25,7 +25,6 @@ from atklearn.stores.ascent import CompiledAscent
 from atklearn.stores.expansion import Losses, Paying
 from atklearn.stores.features import Features
 from atklearn.stores.picking import Places, largest_places
-from atklearn.stores.rotation import Rotation, is_worth_rotating, rotate
 
 __all__ = ["CompiledRows", "CompiledState"]
 

@@ -14,12 +14,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
+from atklearn.core.collapse import collapse_share
 from atklearn.estimators.linear import ATkClassifier, ATkRegressor
 from atklearn.losses.individual import Array, Task, resolve_individual_loss
 from atklearn.problems.posing import Posing
 from atklearn.selection.choosing import default_Cs, default_ks, default_ks_above
 from atklearn.selection.folds import Fold, Split
-from atklearn.solvers.exact.collapse import collapse_share
 from atklearn.study.methods import AVERAGE_ONLY, COMPARED_LOSSES
 from atklearn.study.results import relative_gaps
 

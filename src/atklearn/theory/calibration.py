@@ -7,7 +7,7 @@ For a convex margin loss l with l'(0) < 0 and nu = lim k/n, the theorem says tha
 
 The switch lies in between, and can be named: it is the smallest *hinge* risk, whatever the loss. If nu is smaller, the
 zero function is optimal; if it is larger, it is not. Over all functions the smallest hinge risk is 2 R*; over linear
-functions on a sample it is k*/n of :func:`atklearn.solvers.exact.collapse.collapse_limit`.
+functions on a sample it is k*/n of :func:`atklearn.core.collapse.collapse_limit`.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from scipy.stats import beta, norm, skew
 from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import check_random_state
 
+from atklearn.core.collapse import CollapseWarning, collapse_limit
+from atklearn.core.problem import InterceptKind, Problem
 from atklearn.estimators.linear import ATkClassifier
 from atklearn.losses.individual import Array, Hinge, IndividualLoss, resolve_individual_loss
 from atklearn.losses.labels import one_versus_rest
 from atklearn.losses.messages import shown
 from atklearn.problems.arrays import check_training
-from atklearn.problems.objective import InterceptKind, Problem
-from atklearn.solvers.exact.collapse import CollapseWarning, collapse_limit
 from atklearn.stores.compiled import CompiledRows
 
 __all__ = ["CalibrationInterval", "calibration_interval"]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
+from atklearn.core.problem import Certificate, Solution, StopReason
 from atklearn.losses.aggregate import average_top_k
 from atklearn.losses.individual import Array
 from atklearn.problems.kernel_problem import KernelProblem
-from atklearn.problems.solution import Certificate, Solution, StopReason
 from atklearn.solvers.kernel.polish import n_free, polish
 from atklearn.solvers.kernel.reductions import LibsvmCall, reduce_to_libsvm
 
@@ -109,7 +109,7 @@ def _tighter(one: Certificate, other: Certificate) -> Certificate:
 def kernel_collapse_limit(problem: KernelProblem) -> float:
     """Estimate the amount of mass at or below which f = 0 is optimal: the total hinge loss of an all but free fit.
 
-    See :mod:`atklearn.solvers.exact.collapse` for the reason, which does not depend on what the function is linear in.
+    See :mod:`atklearn.core.collapse` for the reason, which does not depend on what the function is linear in.
     """
     total = float(problem.mass.sum())
     nearly_free = 1e5 / max(problem.gram.diagonal_mean(), 1e-300)

@@ -13,13 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from atklearn.core.newton import Progress
+from atklearn.core.problem import Problem, Solution, StopReason
+from atklearn.core.solve import solve_linear
 from atklearn.losses.individual import Array
 from atklearn.losses.messages import shown
-from atklearn.problems.objective import Problem
 from atklearn.problems.ranged import Outside, RangedProblem
-from atklearn.problems.solution import Solution, StopReason
-from atklearn.solvers.exact.newton import Progress
-from atklearn.solvers.exact.solve import solve_linear
 from atklearn.solvers.ranked.random_starts import random_starts
 from atklearn.stores.picking import Places
 from atklearn.stores.threads import steady_blas
@@ -157,7 +156,7 @@ def solve_ranked(
     n_starts : int
         Number of random starts beside the solution of AT_k: models of a few rows each.
     progress : sequence of callables, default=None
-        One per problem: see :func:`atklearn.solvers.exact.solve.solve_linear`.
+        One per problem: see :func:`atklearn.core.solve.solve_linear`.
 
     Returns
     -------

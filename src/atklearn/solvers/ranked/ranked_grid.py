@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from atklearn.core.problem import Problem, Solution
 from atklearn.losses.individual import Array
-from atklearn.problems.objective import Problem
-from atklearn.problems.solution import Solution
 from atklearn.solvers.ranked.alternation import solve_ranked
 
 __all__ = ["solve_ranked_grid"]

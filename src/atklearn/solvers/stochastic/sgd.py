@@ -24,14 +24,13 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import check_random_state
 
+from atklearn.core.newton import Progress
+from atklearn.core.problem import Certificate, InterceptKind, Problem, Solution, StopReason
 from atklearn.losses.aggregate import average_top_k
 from atklearn.losses.compiled import compiled
 from atklearn.losses.compiling import HAS_NUMBA
 from atklearn.losses.individual import Array, IndividualLoss, SquaredError, SquaredHinge
 from atklearn.losses.messages import shown
-from atklearn.problems.objective import InterceptKind, Problem
-from atklearn.problems.solution import Certificate, Solution, StopReason
-from atklearn.solvers.exact.newton import Progress
 from atklearn.solvers.stochastic.visits import passes
 from atklearn.solvers.stochastic.walk import (
     ALL,

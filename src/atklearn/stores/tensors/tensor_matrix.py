@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from atklearn.core.conditioning import Units
+from atklearn.core.coordinates import Units
 from atklearn.losses.individual import Array
 from atklearn.stores.tensors import triton_curvature, triton_matrix
 from atklearn.stores.tensors.triton_language import serves

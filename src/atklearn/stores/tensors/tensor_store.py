@@ -17,14 +17,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from atklearn.core.conditioning import Units, helpful_units, looked_at
+from atklearn.core.coordinates import Rotation, Units, helpful_units, is_worth_rotating, looked_at, rotate
 from atklearn.core.point import Bound, Form, Gram, Reading, Sides, Sums
 from atklearn.core.ranking import Between, rank
 from atklearn.core.store import Store, spread_places
 from atklearn.losses.individual import Array, IndividualLoss, Kink
 from atklearn.problems.namespaces import is_quicker_on_host
 from atklearn.stores.compiled import CompiledRows
-from atklearn.stores.rotation import Rotation, is_worth_rotating, rotate
 from atklearn.stores.tensors import triton_proof, triton_standing
 from atklearn.stores.tensors.tensor_curvature import Stratum, gram_of
 from atklearn.stores.tensors.tensor_losses import Expansion, TensorLoss

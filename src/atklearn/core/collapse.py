@@ -17,11 +17,10 @@ from collections.abc import Sequence
 from numbers import Integral
 from typing import Any
 
+from atklearn.core.problem import Problem
+from atklearn.core.solve import solve_linear
 from atklearn.losses.individual import Hinge
 from atklearn.losses.messages import shown, stack_level
-from atklearn.problems.objective import Problem
-from atklearn.solvers.exact.solve import solve_linear
-from atklearn.solvers.exact.thinning import thin
 
 __all__ = ["CollapseWarning", "collapse_limit", "collapse_share", "warn_of_collapse"]
 
@@ -107,7 +106,7 @@ def collapse_limit(problem: Problem) -> float:
     """
     whole = problem.rows.total
     if problem.rows.n_rows > _ENOUGH_ROWS:
-        problem = thin(problem, _ENOUGH_ROWS)
+        problem = problem.thinned(_ENOUGH_ROWS)
     rows = problem.rows.paying(Hinge())
     average = Problem(rows, rows.total, _NEARLY_FREE / max(rows.mean_square(), 1e-300), problem.intercept)
     solution = solve_linear(average, tol=1e-3)

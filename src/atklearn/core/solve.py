@@ -14,13 +14,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from atklearn.core.balance import certify_zero
+from atklearn.core.newton import Progress, Start, solve_newton
+from atklearn.core.problem import THINNING, Problem, Solution, StopReason
+from atklearn.core.wide import is_wide, solve_wide, takes_cheap_steps
 from atklearn.losses.individual import Array
-from atklearn.problems.objective import Problem
-from atklearn.problems.solution import Solution, StopReason
-from atklearn.solvers.exact.balance import certify_zero
-from atklearn.solvers.exact.newton import Progress, Start, solve_newton
-from atklearn.solvers.exact.thinning import THINNING, is_large, thin
-from atklearn.solvers.exact.wide import is_wide, solve_wide, takes_cheap_steps
 from atklearn.stores.threads import steady_blas
 
 __all__ = ["solve_linear"]
@@ -103,10 +101,10 @@ def _warm_start(problem: Problem, start: Solution, relax: float) -> Start:
 def _cold_start(problem: Problem, tol: float, max_iter: int) -> Start:
     """Begin at zero, or at the solution on some of many rows, which began on some of these."""
     levels, tols = [problem], [tol]
-    while is_large(levels[-1]) and not problem.is_quadratic:
+    while levels[-1].is_large and not problem.is_quadratic:
         n, d, total = levels[-1].rows.n_rows, levels[-1].rows.n_columns, levels[-1].rows.total
         # A top of fewer rows than columns would be fitted by chance: a larger top tells more of the whole.
-        thinned = thin(levels[-1], n // THINNING, least_k=5.0 * d * total / n)
+        thinned = levels[-1].thinned(n // THINNING, least_k=5.0 * d * total / n)
         # The optimum on the thinned rows is off by about d / (rows in the top): to find it more finely is wasted.
         coarse = d * thinned.rows.total / thinned.rows.n_rows / thinned.k
         levels.append(thinned)
@@ -125,7 +123,7 @@ def _average_start(problem: Problem, max_iter: int) -> Array:
     """Return about where the average loss is least: at zero all losses tie, and none of them is the largest."""
     n, d = problem.rows.n_rows, problem.rows.n_columns
     enough = max(n // THINNING, _SOME_ROWS * d, problem.rows.min_efficient_rows)
-    some = thin(problem, enough) if enough < n else problem
+    some = problem.thinned(enough) if enough < n else problem
     average = some.at(some.rows.total, some.C)
     start = Start(np.zeros(d))
     return _on_rows(average)(average, start, _ROUGH, max_iter, None).coef

@@ -17,12 +17,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from atklearn.core.newton import ProximalNewton, Start
+from atklearn.core.problem import THINNING, Certificate, Problem
 from atklearn.core.store import Density
 from atklearn.losses.individual import Hinge
-from atklearn.problems.objective import Problem
-from atklearn.problems.solution import Certificate
-from atklearn.solvers.exact.newton import ProximalNewton, Start
-from atklearn.solvers.exact.thinning import THINNING, is_large, thin
 
 __all__ = ["certify_zero"]
 
@@ -92,8 +90,8 @@ def _balance(problem: Problem, tol: float, max_steps: int) -> ProximalNewton:
     On many rows the way begins where it ended on a part of them.
     """
     start, mu = np.zeros(problem.rows.n_columns), _MU
-    if is_large(problem):
-        sketch = _balance(thin(problem, problem.rows.n_rows // THINNING), max(tol, _ROUGH), max_steps)
+    if problem.is_large:
+        sketch = _balance(problem.thinned(problem.rows.n_rows // THINNING), max(tol, _ROUGH), max_steps)
         start, mu = sketch.point.z, sketch.mu
     nearly_free = max(_NEARLY_FREE / _unit(problem), 1e4 * problem.C)
     hinge = Problem(problem.rows.paying(Hinge()), problem.k, nearly_free, problem.intercept, problem.units)
