@@ -22,10 +22,9 @@ from sklearn.svm import SVC, NuSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from atklearn import ATkSVC, ATkSVR, CollapseWarning, average_top_k
-from atklearn.problems.gram import Gram, Kernel
-from atklearn.problems.kernel_problem import KernelProblem
-from atklearn.solvers.kernel import machine as kernel_solver
-from atklearn.solvers.kernel import reductions
+from atklearn.kernel import reductions
+from atklearn.kernel import solve as kernel_solver
+from atklearn.kernel.problem import Kernel, KernelMatrix, KernelProblem
 
 
 @parametrize_with_checks(
@@ -152,7 +151,7 @@ class TestCertificate:
         for k, C in ((0.3, 10.0), (0.95, 1500.0)):
             model = ATkSVC(k=k, C=C).fit(X, y)
             problem = KernelProblem(
-                Gram(X, Kernel("rbf", {"gamma": model.gamma_})),
+                KernelMatrix(X, Kernel("rbf", {"gamma": model.gamma_})),
                 y.astype(float),
                 np.ones(y.size),
                 model.k_,
@@ -169,7 +168,7 @@ class TestCertificate:
             X, y = draw(seed, n=30, regression=bool(seed % 2))
             mass = rng.uniform(0.5, 2.0, 30)
             problem = KernelProblem(
-                Gram(X, Kernel("linear")), y * 1.0, mass, 10.0, 1.0, two_sided=bool(seed % 2), intercept=True
+                KernelMatrix(X, Kernel("linear")), y * 1.0, mass, 10.0, 1.0, two_sided=bool(seed % 2), intercept=True
             )
             residual = y + rng.standard_normal(30)
             best = problem.best_intercept(residual)

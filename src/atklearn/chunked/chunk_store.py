@@ -33,13 +33,12 @@ from atklearn.chunked.questions import (
     Weigh,
 )  # fmt: skip
 from atklearn.chunked.sights import View
-from atklearn.chunked.sums import Extremes, Picked
-from atklearn.chunked.sums import Sums as NamedSums
+from atklearn.chunked.sums import Extremes, Picked, Sums
 from atklearn.chunked.survey import ROOM, Counted
 from atklearn.chunked.vectors import Alike, Blend, Feasible, Moved, Product, Scattered, Settled, Vector, history
 from atklearn.core.coordinates import Units, convert, helpful_units
 from atklearn.core.packed import PackedSymmetric
-from atklearn.core.point import Bound, Form, Gram, Reading, Sides, Sums
+from atklearn.core.point import Bound, Form, Gram, Reading, SettledSums, Sides
 from atklearn.core.ranking import Between, Ranked, rank
 from atklearn.core.store import Store, spread_places
 from atklearn.losses.individual import Array, IndividualLoss, Kink
@@ -133,7 +132,7 @@ class ChunkState:
         self.mu, self.lam = 1.0, 0.0
         self.range: Extremes | None = None  # of the predictions
         self.reading: Reading | None = None
-        self.pulled: NamedSums | None = None  # what the chunks have pulled here
+        self.pulled: Sums | None = None  # what the chunks have pulled here
         self.ahead: ChunkState | None = None  # what will be asked next, if all goes well
         rows.fleet.holders.add(self)
 
@@ -254,7 +253,7 @@ class ChunkedRows(Store):
 
     def settle(
         self, state: ChunkState, centre: ChunkedDensity, mu: float, lam: float, along: ChunkedDirection | None
-    ) -> tuple[Sums, ChunkState]:
+    ) -> tuple[SettledSums, ChunkState]:
         """Return the sums at a threshold, and the state with the densities there."""
         t, way = (0.0, None) if along is None else (state.t, along.vector)
         f = state.f if along is None or state.direction is None else state.start
@@ -264,7 +263,7 @@ class ChunkedRows(Store):
         )  # fmt: skip
         settled = state.moved(state.z, state.start, state.t, state.direction)
         settled.centre, settled.mu, settled.lam, settled.range = centre.vector, mu, lam, told["reach"]
-        return Sums(*told["sums"].tolist()), settled
+        return SettledSums(*told["sums"].tolist()), settled
 
     def top(self, state: ChunkState, centre: ChunkedDensity, mu: float) -> float:
         """Return the threshold above which every density is zero."""
@@ -315,7 +314,7 @@ class ChunkedRows(Store):
         if state.pulled is None or "curvature" not in state.pulled or not wanted.is_like(state.curving):
             state.curving = wanted
             others = state.ask(Pull((state.standing,), wanted, gradient=state.pulled is None))["pulled"][0]
-            state.pulled = NamedSums((state.pulled or {}) | others)
+            state.pulled = Sums((state.pulled or {}) | others)
         told, curving = state.pulled.pop("curvature"), state.curving
         assert curving is not None
         gram = Gram(told["pulls"], told["tied"], told["sampled"] > 0)

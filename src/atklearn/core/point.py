@@ -33,8 +33,21 @@ if TYPE_CHECKING:
     from atklearn.core.store import Density, RowVector, State, Store, Subset
 
 __all__ = [
-    "Bound", "Curvature", "Form", "Gram", "Look", "Point", "Proof", "Ray", "Reading", "Sides", "Sums", "balance",
-    "conclude", "narrow", "search_threshold",
+    "Bound",
+    "Curvature",
+    "Form",
+    "Gram",
+    "Look",
+    "Point",
+    "Proof",
+    "Ray",
+    "Reading",
+    "SettledSums",
+    "Sides",
+    "balance",
+    "conclude",
+    "narrow",
+    "search_threshold",
 ]  # fmt: skip
 
 Form: TypeAlias = Literal["matrix", "packed", "product"]
@@ -45,7 +58,7 @@ LEAST_ROUNDING, ROUNDING_PER_ROW = 1e-14, 1e-17  # that such a sum may be off to
 FOUND, LOOK, LOOK_AT_TOP = range(3)  # what a search has to do next
 
 
-class Sums(NamedTuple):
+class SettledSums(NamedTuple):
     """What the rows add up to at a threshold, each term weighted by ``u``; a store fills it in this order."""
 
     above: float
@@ -94,7 +107,7 @@ class Reading(NamedTuple):
     """Standard deviation of ``s``, and mean of ``|s|``."""
 
     @classmethod
-    def of(cls, threshold: float, sums: Sums) -> Reading:
+    def of(cls, threshold: float, sums: SettledSums) -> Reading:
         """Return the reading of sums at a threshold."""
         return cls(*conclude(threshold, *sums))
 
@@ -215,7 +228,7 @@ def subtract_square(H, g, factor):  # type: ignore[no-untyped-def]
 def conclude(  # type: ignore[no-untyped-def]
     lam, above, slack, mass, moving, pull, push, pull_value, push_value, steepness, total, first, second, size
 ):
-    """Return the fields of a :class:`Reading`, for a threshold and the fields of :class:`Sums`."""
+    """Return the fields of a :class:`Reading`, for a threshold and the fields of :class:`SettledSums`."""
     up, down = balance(pull, push)  # scaled down until it balances the other, the heavier side gives up this much
     imbalance = (1.0 - up) * pull_value + (1.0 - down) * push_value
     mean = first / total

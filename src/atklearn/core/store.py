@@ -25,7 +25,7 @@ from scipy.linalg.lapack import dtrttf
 
 from atklearn.core.coordinates import Coordinates, convert, helpful_units
 from atklearn.core.packed import PackedSymmetric
-from atklearn.core.point import Bound, Form, Gram, Point, Proof, Reading, Sides, Sums, search_threshold
+from atklearn.core.point import Bound, Form, Gram, Point, Proof, Reading, SettledSums, Sides, search_threshold
 from atklearn.core.ranking import Between, rank
 from atklearn.losses.aggregate import least_mass, rank_of
 from atklearn.losses.individual import Array, IndividualLoss, Kink
@@ -191,7 +191,7 @@ class Store(ABC):
     @abstractmethod
     def settle(
         self, state: State, centre: Density, mu: float, lam: float, along: RowVector | None
-    ) -> tuple[Sums, State]:
+    ) -> tuple[SettledSums, State]:
         """Return what the rows add up to at a threshold, and the state with the densities there."""
 
     @abstractmethod
@@ -202,7 +202,7 @@ class Store(ABC):
         self, state: State, centre: Density, mu: float, guess: float, along: RowVector | None = None
     ) -> tuple[Reading, State]:
         """Find the threshold, from a first guess; return the reading there, and the state with its densities."""
-        seen: dict[float, tuple[Sums, State]] = {}
+        seen: dict[float, tuple[SettledSums, State]] = {}
 
         def shares(lam: float) -> tuple[float, float]:
             seen.clear()
@@ -464,7 +464,7 @@ class PlainStore(Store):
 
     def settle(
         self, state: PlainState, centre: Array, mu: float, lam: float, along: Array | None
-    ) -> tuple[Sums, PlainState]:
+    ) -> tuple[SettledSums, PlainState]:
         """Without the cap on their sum, the best density is ``centre + s / mu``, cut to its bounds.
 
         The cap has a price ``lam`` (the threshold) per unit, which draws every density towards zero by ``lam / mu``,
@@ -476,7 +476,7 @@ class PlainStore(Store):
         state = replace(state, r=side * size)
         over = np.maximum(self.kink.loss(s) - lam, 0.0)
         pull, push, pull_value, push_value = self._imbalance(state, u)
-        return Sums(
+        return SettledSums(
             above=float(u @ over),
             slack=float(u @ (over - (state.r * s - lam * size))),
             mass=float(u @ size),

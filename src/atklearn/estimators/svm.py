@@ -12,11 +12,10 @@ from sklearn.utils._param_validation import StrOptions
 from atklearn.core.collapse import warn_of_collapse
 from atklearn.core.problem import Solution
 from atklearn.estimators.svm_base import KernelATk
+from atklearn.kernel.problem import KernelName, KernelProblem
+from atklearn.kernel.solve import kernel_collapse_limit
 from atklearn.losses.labels import chosen_labels
-from atklearn.problems.gram import KernelName
-from atklearn.problems.kernel_problem import KernelProblem
 from atklearn.problems.posing import Targets, class_targets
-from atklearn.solvers.kernel.machine import kernel_collapse_limit
 
 __all__ = ["ATkSVC", "ATkSVR"]
 

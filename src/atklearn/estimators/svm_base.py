@@ -16,13 +16,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from atklearn.core.problem import Solution
 from atklearn.estimators.fitting import keeping_fitted_state, warn_unless_converged
+from atklearn.kernel.problem import Kernel, KernelMatrix, KernelProblem
+from atklearn.kernel.solve import solve_kernel
 from atklearn.losses.aggregate import resolve_k
 from atklearn.losses.individual import Array
 from atklearn.problems.arrays import check_features, check_mass, check_training
-from atklearn.problems.gram import Gram, Kernel
-from atklearn.problems.kernel_problem import KernelProblem
 from atklearn.problems.posing import Targets, published, regression_targets
-from atklearn.solvers.kernel.machine import solve_kernel
 
 __all__ = ["KernelATk"]
 
@@ -110,15 +109,15 @@ class KernelATk(BaseEstimator):
     def _input_checks(self) -> dict[str, Any]:
         return {"accept_sparse": False if self.kernel == "precomputed" else "csr", "dtype": np.float64}
 
-    def _gram(self, X: Any, sample_weight: Array, kept: npt.NDArray[np.bool_]) -> Gram:
+    def _gram(self, X: Any, sample_weight: Array, kept: npt.NDArray[np.bool_]) -> KernelMatrix:
         """Return the kernel matrix of the rows that have weight, and keep its gamma."""
         self.gamma_ = _resolve_gamma(self.gamma, X, sample_weight)
         if self.kernel == "precomputed":
-            return Gram(X if kept.all() else np.ascontiguousarray(X[np.ix_(kept, kept)]), self._kernel())
+            return KernelMatrix(X if kept.all() else np.ascontiguousarray(X[np.ix_(kept, kept)]), self._kernel())
         X = X if kept.all() else X[kept]
         if callable(self.kernel):
-            return Gram(self._kernel()(X, X), Kernel("precomputed"))
-        return Gram(X, self._kernel())
+            return KernelMatrix(self._kernel()(X, X), Kernel("precomputed"))
+        return KernelMatrix(X, self._kernel())
 
     def _kernel(self) -> Kernel:
         return Kernel(self.kernel, {"gamma": self.gamma_, "degree": self.degree, "coef0": self.coef0})

@@ -77,7 +77,7 @@ class Graph:
         return OnnxAdd(OnnxMatMul(X, self.number(coef.T), **self.opset), intercept, **self.opset)
 
     def _kernel(self, model: Any, X: Any, support: npt.NDArray[Any]) -> Any:
-        """Return the kernel values of rows and support vectors, as :class:`atklearn.problems.gram.Kernel` does."""
+        """Return the kernel values of rows and support vectors, as :class:`atklearn.kernel.problem.Kernel` does."""
         gamma = model.gamma_
         if model.kernel == "rbf":
             of_rows = OnnxMatMul(

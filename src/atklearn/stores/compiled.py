@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from atklearn.core.coordinates import Rotation, Units, convert, helpful_units, is_worth_rotating, rotate
-from atklearn.core.point import Bound, Form, Gram, Proof, Reading, Sides, Sums
+from atklearn.core.point import Bound, Form, Gram, Proof, Reading, SettledSums, Sides
 from atklearn.core.ranking import Between
 from atklearn.core.store import Store, Subset, spread_places
 from atklearn.losses.aggregate import rank_of
@@ -152,14 +152,14 @@ class CompiledRows(Store):
 
     def settle(
         self, state: CompiledState, centre: Array, mu: float, lam: float, along: Borrowed | None
-    ) -> tuple[Sums, CompiledState]:
+    ) -> tuple[SettledSums, CompiledState]:
         """Return the sums at a threshold; the state given has its densities."""
         way = state.f if along is None else along.f
         sums = threads.block_sums(
             smoothing.settle_blocks, smoothing.N_SUMS, self.n_rows, 4.0, state.s, state.slope, centre, state.top.u, mu,
             lam, self.two_sided, way, state.r, state.a,
         )  # fmt: skip
-        return Sums(*sums.tolist()), state.settled()
+        return SettledSums(*sums.tolist()), state.settled()
 
     def top(self, state: CompiledState, centre: Array, mu: float) -> float:
         """Return the threshold above which every density is zero."""

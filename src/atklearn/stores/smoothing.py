@@ -21,7 +21,7 @@ __all__ = [
 
 _MAX_SEARCH = 100
 _IN_CACHE = 2048  # rows at a time
-N_SUMS = 13  # that a settled block leaves, in the order of atklearn.core.point.Sums
+N_SUMS = 13  # that a settled block leaves, in the order of atklearn.core.point.SettledSums
 
 
 @njit(cache=True, fastmath=FAST_SUMS, inline="always", error_model="numpy")
@@ -152,7 +152,7 @@ def _read_spread(s, u, lam):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
 def _settle(begin, end, s, slope, centre, u, mu, lam, two_sided, along, r, a):  # type: ignore[no-untyped-def]
-    """Fill the densities ``r`` and ``a = u r s'`` of some rows; return the fields of :class:`Sums`."""
+    """Fill the densities ``r`` and ``a = u r s'`` of some rows; return the fields of :class:`SettledSums`."""
     above = slack = mass = pull = push = pull_value = push_value = steepness = moving = 0.0
     total = first = second = size = 0.0
     for start in range(begin, end, _IN_CACHE):

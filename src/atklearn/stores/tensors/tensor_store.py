@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from atklearn.core.coordinates import Rotation, Units, helpful_units, is_worth_rotating, looked_at, rotate
-from atklearn.core.point import Bound, Form, Gram, Reading, Sides, Sums
+from atklearn.core.point import Bound, Form, Gram, Reading, SettledSums, Sides
 from atklearn.core.ranking import Between, rank
 from atklearn.core.store import Store, spread_places
 from atklearn.losses.individual import Array, IndividualLoss, Kink
@@ -135,7 +135,7 @@ class TensorRows(Store):
 
     def settle(
         self, state: TensorState, centre: Tensor, mu: float, lam: float, along: Tensor | None
-    ) -> tuple[Sums, TensorState]:
+    ) -> tuple[SettledSums, TensorState]:
         """Return the sums at a threshold, and the state with its pulls."""
         pulls = torch.empty_like(state.start)
         if state.has_kernels:
@@ -149,12 +149,12 @@ class TensorRows(Store):
 
     def _settled(
         self, state: TensorState, centre: Tensor, mu: float, lam: float, pulls: Tensor, numbers: Array
-    ) -> tuple[Sums, TensorState]:
+    ) -> tuple[SettledSums, TensorState]:
         """Return sums and state from numbers in the order of :func:`triton_standing.search`."""
         tied, full = (Stratum(int(part[0]), part[1], part[2]) for part in (numbers[13:16], numbers[16:19]))
         look = Look(-float(numbers[-2]), float(numbers[-1]), tied, full)
         settled = state.settled(centre, mu, lam, pulls, look)
-        return Sums(*numbers[:13].tolist())._replace(total=self.total / state.k), settled
+        return SettledSums(*numbers[:13].tolist())._replace(total=self.total / state.k), settled
 
     def top(self, state: TensorState, centre: Tensor, mu: float) -> float:
         """Return the threshold above which every density is zero."""

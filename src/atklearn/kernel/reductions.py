@@ -1,6 +1,6 @@
 """Exact reductions of the AT_k kernel machines to LIBSVM.
 
-In LIBSVM's terms (see :mod:`atklearn.problems.kernel_problem` for the dual; ``c = C / k``, ``sum(|beta|) <= C``):
+In LIBSVM's terms (see :mod:`atklearn.kernel.problem` for the dual; ``c = C / k``, ``sum(|beta|) <= C``):
 
 ==============  =====  ==========================================================================================
 loss            bias   reduction
@@ -35,8 +35,8 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC, NuSVC, NuSVR, OneClassSVM
 
+from atklearn.kernel.problem import KernelProblem
 from atklearn.losses.individual import Array
-from atklearn.problems.kernel_problem import KernelProblem
 
 __all__ = ["LibsvmCall", "reduce_to_libsvm"]
 

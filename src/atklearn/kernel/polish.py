@@ -20,9 +20,9 @@ import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 
+from atklearn.kernel.problem import KernelProblem
 from atklearn.losses.aggregate import ranked_loss
 from atklearn.losses.individual import Array
-from atklearn.problems.kernel_problem import KernelProblem
 
 __all__ = ["n_free", "polish"]
 

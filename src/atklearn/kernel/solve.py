@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from atklearn.core.problem import Certificate, Solution, StopReason
+from atklearn.kernel.polish import n_free, polish
+from atklearn.kernel.problem import KernelProblem
+from atklearn.kernel.reductions import LibsvmCall, reduce_to_libsvm
 from atklearn.losses.aggregate import average_top_k
 from atklearn.losses.individual import Array
-from atklearn.problems.kernel_problem import KernelProblem
-from atklearn.solvers.kernel.polish import n_free, polish
-from atklearn.solvers.kernel.reductions import LibsvmCall, reduce_to_libsvm
 
 __all__ = ["kernel_collapse_limit", "solve_kernel"]
 
