@@ -29,7 +29,7 @@ def tell_enough(n_drawn: int, n_columns: int, count: int, weight: float, square:
         How many are drawn, and how many numbers each has.
     count : int
     weight, square : float
-        SettledSums of so many weights, and of their squares.
+        Sums of so many weights, and of their squares.
 
     Examples
     --------
