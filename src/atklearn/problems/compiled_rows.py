@@ -157,7 +157,7 @@ class CompiledRows:
 
     def ascent(self, k: float, C: float, density: Array | None = None, *, balanced: bool) -> CompiledAscent | None:
         """Start a coordinate ascent on the dual, where there are losses and rows for it."""
-        if self.kink is Kink.NONE or self.compiled_loss is None or not self.is_dense:
+        if not self.loss.linear or not self.is_dense:
             return None
         start = self.at(np.zeros(self.n_columns), k).here
         return CompiledAscent(

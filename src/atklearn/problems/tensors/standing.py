@@ -91,14 +91,14 @@ class Standing:
     @property
     def has_kernels(self) -> bool:
         """Whether passes over these samples are kernels of a GPU."""
-        return self.loss.is_built_in and serves(self.f)
+        return serves(self.f) and self.loss.for_kernels(self.f.device) is not None
 
     @property
     def operands(self) -> triton_standing.Operands:
         """What kernels take."""
-        return triton_standing.Operands(
-            self.loss.code, self.loss.delta, self.f, self.y, self.centre, self.mass, self.k
-        )  # fmt: skip
+        loss = self.loss.for_kernels(self.f.device)
+        assert loss is not None  # else there are no kernels
+        return triton_standing.Operands(loss, self.f, self.y, self.centre, self.mass, self.k)
 
     def settle(
         self, mu: float, guess: float, t: float = 0.0, along: Tensor | None = None
