@@ -6,8 +6,10 @@ from __future__ import annotations
 import os
 from contextlib import nullcontext
 from functools import cache
+from importlib import import_module
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -73,6 +75,12 @@ def processors(device: torch.device) -> int:
     return int(torch.cuda.get_device_properties(device).multi_processor_count)
 
 
+def _as_double(number: float) -> Any:
+    """Return a number as the interpreter has those that are declared ``tl.float64``: others it may round to float32."""
+    handle = import_module("triton.runtime.interpreter").TensorHandle(np.array([number]), tl.float64)
+    return tl.tensor(handle, tl.float64)
+
+
 def on(device: torch.device) -> Any:
     """Return a context in which a device is the current one."""
     is_current = device.type == "cpu" or device.index in (None, torch.cuda.current_device())
@@ -83,6 +91,8 @@ def launch(kernel: Any, grid: tuple[int, ...], device: torch.device, *arguments:
     """Launch a kernel on a device, be it the current one or not."""
     if 0 in grid:  # nothing to do
         return
+    if INTERPRETED:
+        arguments = tuple(_as_double(each) if isinstance(each, float) else each for each in arguments)
     with on(device):
         kernel[grid](*arguments, num_warps=warps)
 
