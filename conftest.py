@@ -1,6 +1,6 @@
 """What holds wherever tests stand, in docstrings, too: the same draws in every run, and what is collected.
 
-Without PyTorch, which is nobody's duty to install, its tests are named instead of run.
+Without PyTorch or Triton, which are nobody's duty to install, their tests are named instead of run.
 """
 
 from __future__ import annotations
@@ -25,9 +25,13 @@ NEEDS_TORCH = [
     ),
     "tests/torch_workers.py",
 ]
+NEEDS_TRITON = ["tests/problems/test_triton_kernels.py", "tests/pytorch/test_interpreted_kernels.py"]
 WITHOUT_TORCH = NEEDS_TORCH if find_spec("torch") is None else []
+WITHOUT_TRITON = NEEDS_TRITON if find_spec("triton") is None and not WITHOUT_TORCH else []
 
-collect_ignore = WITHOUT_TORCH
+collect_ignore = WITHOUT_TORCH + WITHOUT_TRITON
+
+_TRITON = "Triton: pip install 'atklearn[torch-dev]'"
 
 
 def seed():
@@ -45,9 +49,10 @@ def pytest_runtest_setup():
 
 def pytest_terminal_summary(terminalreporter):
     """Name what was not collected."""
-    if WITHOUT_TORCH:
-        named = [HERE / name for name in WITHOUT_TORCH]
+    for names, wanted in ((WITHOUT_TORCH, "PyTorch: pip install 'atklearn[torch]'"), (WITHOUT_TRITON, _TRITON)):
+        named = [HERE / name for name in names]
         files = [path for each in named for path in ([each] if each.is_file() else sorted(each.rglob("*.py")))]
-        terminalreporter.section("not run, for want of PyTorch: pip install 'atklearn[torch]'")
+        if files:
+            terminalreporter.section(f"not run, for want of {wanted}")
         for path in files:
             terminalreporter.line(str(path.relative_to(HERE)))

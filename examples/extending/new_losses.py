@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from atklearn import ATkRegressor, IndividualLoss
+from atklearn import ATkRegressor, IndividualLoss, elementwise
 
 
 class Expectile(IndividualLoss):
@@ -21,6 +21,7 @@ class Expectile(IndividualLoss):
             raise ValueError(f"Expectile expects a share between 0 and 1, got {share!r}; 0.5 treats both sides alike.")
         self.share = share
 
+    @elementwise
     def expand(self, prediction, target):
         """Return the loss, its slope and its curvature in the prediction."""
         error = prediction - target
@@ -45,10 +46,11 @@ class ToleratedError(IndividualLoss):
             raise ValueError(f"ToleratedError expects a finite tolerance > 0, got {tolerance!r}.")
         self.tolerance = tolerance
 
+    @elementwise
     def expand(self, prediction, target):
         """Return ``s``, its slope and its curvature in the prediction: smooth, the kink is not in them."""
         error = prediction - target
-        return error**2 - self.tolerance**2, 2.0 * error, np.full_like(error, 2.0)
+        return error**2 - self.tolerance**2, 2.0 * error, 2.0
 
 
 def main():

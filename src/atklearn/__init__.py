@@ -18,6 +18,7 @@ from atklearn.losses.aggregate import (
     ranked_range,
     top_k,
 )
+from atklearn.losses.elementwise import elementwise
 from atklearn.losses.individual import (
     AbsoluteError,
     Hinge,
@@ -68,6 +69,7 @@ __all__ = [
     "choose_drop",
     "compare",
     "drop_at_jump",
+    "elementwise",
     "maximum",
     "paper_C",
     "ranked_range",

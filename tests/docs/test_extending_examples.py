@@ -18,10 +18,12 @@ from sklearn.metrics import make_scorer, mean_pinball_loss
 from sklearn.model_selection import GridSearchCV
 
 import atklearn as memory
-from atklearn import ATkRegressor, ATkRegressorCV, compare
+from atklearn import ATkRegressor, ATkRegressorCV, SGDATkRegressor, compare
+from atklearn.boosting.derivatives import derivatives
 from atklearn.chunked.fleet import forget
 from atklearn.core.problem import Problem
 from atklearn.core.solve import solve_linear
+from atklearn.losses.compiled import compiled
 from atklearn.losses.individual import Kink
 from atklearn.measures import MEASURES, Answers, MeasureScorer
 from atklearn.measures.catalogue import evaluate_measures
@@ -49,6 +51,14 @@ def new_measure():
     yield load("new_measure")
     MEASURES.clear()
     MEASURES.update(before)
+
+
+@pytest.fixture(params=LOSSES, ids=repr)
+def plain(request):
+    """A loss, and the same without the mark that it is a formula."""
+    expand = type(request.param).expand.__wrapped__
+    unmarked = {"expand": lambda self, f, y: tuple(part + 0.0 * f for part in expand(self, f, y))}
+    return request.param, type("Unmarked", (type(request.param),), unmarked)(*vars(request.param).values())
 
 
 @pytest.mark.parametrize("name", ["new_losses", "new_measure", "new_engine"])
@@ -120,6 +130,19 @@ class TestLosses:
                 assert solution.dual_gap <= 1e-8 * solution.objective
                 optima.append(solution.objective)
             assert optima[1] == pytest.approx(optima[0], rel=2e-8)
+
+    def test_stochastic_steps_and_boosting_find_what_they_find_uncompiled(self, plain):
+        """The same formula, called in Python."""
+        loss, uncompiled = plain
+        X, y, mass = drawn(weighted=True)
+        assert compiled(loss) is not None
+        assert compiled(uncompiled) is None
+        options = {"k": 0.5, "random_state": 0, "max_iter": 2, "tol": None}
+        streams = [SGDATkRegressor(each, **options).fit(X, y) for each in plain]
+        np.testing.assert_allclose(streams[0].coef_, streams[1].coef_, rtol=1e-9)
+        rounds = [derivatives(each, X[:, 0], y, mass, mass.sum(), 20.0, 0.5, 0.0) for each in plain]
+        for one, other in zip(*rounds, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
 
     def test_wrong_parameters_are_refused(self):
         with pytest.raises(ValueError, match="between 0 and 1"):

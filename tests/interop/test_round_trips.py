@@ -23,7 +23,6 @@ FEW_TREES = {"n_estimators": 3, "n_jobs": 1}
 # What each fitted estimator is made of, beside itself: all that a reader has to trust.
 STREAM = {
     "atklearn.estimators.streams.Stream",
-    "atklearn.losses.compiled.CompiledLoss",
     "atklearn.solvers.stochastic.sgd.Descent",
     "atklearn.solvers.stochastic.visits.MassClock",
     "atklearn.solvers.stochastic.walk.StepRule",

@@ -47,6 +47,22 @@ def test_margin_losses_decrease_in_the_margin(loss):
         np.testing.assert_allclose(loss(PREDICTIONS, PREDICTIONS), 0.0)
 
 
+def test_what_solvers_need_to_know_is_true(loss):
+    """Each attribute promises something of ``s``."""
+    y = targets(loss)
+    curvature = loss.expand(PREDICTIONS, y)[2]
+    far = abs(loss.expand(np.array([-1e6, 1e6]), y[:2] if loss.task == "regression" else np.ones(2))[1]).max()
+    assert loss.linear == (curvature == 0.0).all()
+    assert not loss.quadratic or (curvature == curvature[0]).all()
+    assert loss.bounded_slope == (far < 10.0)
+    assert not loss.shifts_and_scales or (loss.expand(PREDICTIONS, y)[0] == 1.0 - y * PREDICTIONS).all()
+    assert loss.domain == ("signs" if loss.task == "classification" else "numbers")
+
+
+def test_every_loss_has_a_title_of_its_own():
+    assert len({cls.title for cls in INDIVIDUAL_LOSSES.values()}) == len(INDIVIDUAL_LOSSES)
+
+
 def test_extreme_predictions_stay_finite():
     value, slope, curvature = INDIVIDUAL_LOSSES["log_loss"]().expand(np.array([-800.0, 800.0]), np.array([1.0, 1.0]))
     np.testing.assert_allclose(value, [800.0, 0.0])

@@ -1,4 +1,7 @@
-"""The kernels for large rows on a GPU: what they return is what sorting in float64 returns, whatever the losses."""
+"""The kernels for large rows on a GPU: what they return is what sorting in float64 returns, whatever the losses.
+
+Without a GPU, Triton's interpreter runs them: see test_interpreted_kernels.py.
+"""
 
 from __future__ import annotations
 
@@ -7,47 +10,54 @@ import math
 import pytest
 import torch
 
-from atklearn.stores.tensors.triton_language import HAS_TRITON
-from atklearn.torch import fused_rows
+from atklearn.stores.tensors.triton_language import HAS_TRITON, INTERPRETED
+from atklearn.torch import fused_kernels, fused_rows
 from atklearn.torch.fused_rows import average_top_k_rows, pays, threshold_rows
 
-if not (torch.cuda.is_available() and HAS_TRITON):
+if not (INTERPRETED or (torch.cuda.is_available() and HAS_TRITON)):
     pytest.skip("needs a GPU with Triton, and a PyTorch built for it", allow_module_level=True)
 
-# PyTorch warns of itself: that it may overlook waiting, and of what its compiler still uses and does
+DEVICE = "cpu" if INTERPRETED else "cuda"
+needs_gpu = pytest.mark.skipif(INTERPRETED, reason="is about a GPU")
+if INTERPRETED:  # in a process of its own, and slowly
+    fused_kernels.SAMPLE, fused_kernels.PIVOTS = 1024, 32
+
+# PyTorch warns of itself: that it may overlook waiting, and of what its compiler still uses and does; NumPy, which the
+# interpreter computes with, of numbers that are not finite
 pytestmark = pytest.mark.filterwarnings(
-    "ignore:Synchronization debug mode", "ignore:.*torch.jit.*deprecated", "ignore:.*should not be instantiated"
-)
-N = 2**17 + 5  # no multiple of anything that the kernels take at a time
+    "ignore:Synchronization debug mode", "ignore:.*torch.jit.*deprecated", "ignore:.*should not be instantiated",
+    *["ignore::RuntimeWarning"] * INTERPRETED,
+)  # fmt: skip
+N = (2**13 if INTERPRETED else 2**17) + 5  # no multiple of anything that the kernels take at a time
 
 
 def made(kind, rows=1, n=N):
     """Return losses of that kind, the same at every call."""
-    generator = torch.Generator("cuda").manual_seed(0)
+    generator = torch.Generator(DEVICE).manual_seed(0)
 
     def uniform():
-        return torch.rand(rows, n, generator=generator, device="cuda")
+        return torch.rand(rows, n, generator=generator, device=DEVICE)
 
     exponential = -torch.log1p(-uniform())
     made_of = {
         "exponential": lambda: exponential,
-        "normal": lambda: torch.randn(rows, n, generator=generator, device="cuda"),
-        "narrow": lambda: 100 + 1e-3 * torch.randn(rows, n, generator=generator, device="cuda"),
+        "normal": lambda: torch.randn(rows, n, generator=generator, device=DEVICE),
+        "narrow": lambda: 100 + 1e-3 * torch.randn(rows, n, generator=generator, device=DEVICE),
         "heavy tails": lambda: torch.tan(math.pi * (uniform() - 0.5)),
         "tiny": lambda: exponential * 1e-42,
-        "constant": lambda: torch.full((rows, n), 0.7, device="cuda"),
+        "constant": lambda: torch.full((rows, n), 0.7, device=DEVICE),
         "two values": lambda: torch.where(uniform() < 0.1, 5.0, 0.1),
         "mostly zeros": lambda: torch.where(uniform() < 0.1, exponential, 0.0),
         "both zeros": lambda: torch.where(uniform() < 0.5, 0.0, -0.0) + torch.where(uniform() < 0.05, exponential, 0.0),
         "few values": lambda: (exponential * 20).round(),
         "sorted": lambda: exponential.sort(1).values,
         "sorted down": lambda: exponential.sort(1, descending=True).values,
-        "striped": lambda: exponential * (torch.arange(n, device="cuda") % 64 == 0),
+        "striped": lambda: exponential * (torch.arange(n, device=DEVICE) % 64 == 0),
         "infinite": lambda: torch.where(uniform() < 0.05, torch.inf, exponential),
         "mostly infinite": lambda: torch.where(uniform() < 0.5, torch.inf, exponential),
         "minus infinite": lambda: torch.where(uniform() < 0.3, -torch.inf, exponential),
-        "one NaN": lambda: torch.where(torch.arange(n, device="cuda") == 1234, torch.nan, exponential),
-        "negative NaN": lambda: torch.where(torch.arange(n, device="cuda") == 99, -torch.nan, exponential),
+        "one NaN": lambda: torch.where(torch.arange(n, device=DEVICE) == 1234, torch.nan, exponential),
+        "negative NaN": lambda: torch.where(torch.arange(n, device=DEVICE) == 99, -torch.nan, exponential),
         "many NaN": lambda: torch.where(uniform() < 0.2, torch.nan, exponential),
     }
     return made_of[kind]()
@@ -81,10 +91,10 @@ def expected(row, k, counts, mask=None):
 
 def assert_right(losses, k, counts=False, mask=None):
     losses = losses.detach().requires_grad_()
-    device_k = torch.tensor(float(k), dtype=torch.float64, device="cuda")
+    device_k = torch.tensor(float(k), dtype=torch.float64, device=DEVICE)
     values = average_top_k_rows(losses, device_k, counts, mask)
     thresholds = threshold_rows(losses, device_k, counts, mask)
-    steps = torch.arange(1.0, 1.0 + len(losses), device="cuda")
+    steps = torch.arange(1.0, 1.0 + len(losses), device=DEVICE)
     (gradient,) = torch.autograd.grad(values, losses, steps)
     assert values.dtype == torch.float32
     assert gradient.dtype == losses.dtype
@@ -115,7 +125,7 @@ def test_a_number_of_losses(kind, k):
 @pytest.mark.parametrize("rows", [1, 3, 8])
 @pytest.mark.parametrize("kind", ["exponential", "few values", "sorted", "mostly zeros", "many NaN"])
 def test_every_row_has_its_own(kind, rows):
-    losses = made(kind, rows) * torch.logspace(-3, 3, rows, device="cuda")[:, None]
+    losses = made(kind, rows) * torch.logspace(-3, 3, rows, device=DEVICE)[:, None]
     assert_right(losses, 0.1)
     assert_right(losses, 5000, counts=True)
 
@@ -125,7 +135,7 @@ def test_every_row_has_its_own(kind, rows):
 @pytest.mark.parametrize("kind", ["exponential", "mostly zeros", "one NaN"])
 def test_what_is_masked_does_not_exist(kind, share, k, counts):
     losses = made(kind, 3)
-    mask = torch.rand(losses.shape, generator=torch.Generator("cuda").manual_seed(1), device="cuda") < share
+    mask = torch.rand(losses.shape, generator=torch.Generator(DEVICE).manual_seed(1), device=DEVICE) < share
     assert_right(losses, k, counts, mask)
     mask[1] = False
     assert_right(torch.where(mask, losses, torch.nan), k, counts, mask)
@@ -138,19 +148,21 @@ def test_half_precision(kind, dtype):
     assert_right(made(kind, 2).to(dtype), 0.5, mask=made("normal", 2) > 0)
 
 
+@needs_gpu
 @pytest.mark.parametrize("n", [2**15, 2**16 - 1, 2**20, 3 * 10**6 + 7, 2**24])
 def test_any_length(n):
     assert_right(made("exponential", n=n), 0.1)
     assert_right(made("normal", n=n), 0.5, mask=made("exponential", n=n) > 0.2)
 
 
+@needs_gpu
 def test_more_losses_than_32_bits_count():
     n = 2**31 + 2**16
-    losses = torch.zeros(1, n, dtype=torch.bfloat16, device="cuda")
-    places = torch.tensor([5, 2**30, 2**31 + 3, n - 1], device="cuda")
+    losses = torch.zeros(1, n, dtype=torch.bfloat16, device=DEVICE)
+    places = torch.tensor([5, 2**30, 2**31 + 3, n - 1], device=DEVICE)
     losses[0, places] = 2.0
     losses.requires_grad_()
-    values = average_top_k_rows(losses, torch.tensor(8.0, dtype=torch.float64, device="cuda"), True)
+    values = average_top_k_rows(losses, torch.tensor(8.0, dtype=torch.float64, device=DEVICE), True)
     (gradient,) = torch.autograd.grad(values.sum(), losses)
     assert values.item() == 1.0
     assert gradient[0, places].tolist() == [0.125] * 4
@@ -170,8 +182,9 @@ def test_losses_need_not_be_contiguous():
     assert_right(made("exponential", 3, 2 * N)[:, ::2], 0.1, mask=(made("normal", 3, 2 * N) > 0)[:, 1::2])
 
 
+@needs_gpu
 def test_what_pays():
-    large = torch.empty(2**20, device="cuda")
+    large = torch.empty(2**20, device=DEVICE)
     assert pays(large)
     assert pays(large.bfloat16().expand(2, 3, -1))
     assert not pays(large[:1000])
@@ -182,7 +195,7 @@ def test_what_pays():
 
 
 def share(k):
-    return torch.tensor(k, dtype=torch.float64, device="cuda")
+    return torch.tensor(k, dtype=torch.float64, device=DEVICE)
 
 
 def test_the_gradient_is_the_same_every_time():
@@ -193,6 +206,7 @@ def test_the_gradient_is_the_same_every_time():
     assert all(torch.equal(first, other) for other in others)
 
 
+@needs_gpu
 def test_nothing_waits_for_the_device():
     losses, k, mask = made("exponential").requires_grad_(), share(0.1), made("normal") > 0
     average_top_k_rows(losses, k, False, mask).sum().backward()  # compiles
@@ -203,6 +217,7 @@ def test_nothing_waits_for_the_device():
         torch.cuda.set_sync_debug_mode("default")
 
 
+@needs_gpu
 def test_another_stream():
     losses, k = made("exponential").requires_grad_(), share(0.1)
     torch.cuda.synchronize()
@@ -213,6 +228,7 @@ def test_another_stream():
     assert torch.equal(value, average_top_k_rows(losses, k, False))
 
 
+@needs_gpu
 def test_a_captured_graph_sees_new_losses():
     losses, k = made("exponential").requires_grad_(), share(0.1)
 
@@ -237,6 +253,7 @@ def test_a_captured_graph_sees_new_losses():
         torch.testing.assert_close(gradient[0].double(), slope, rtol=1e-6, atol=0)
 
 
+@needs_gpu
 @pytest.mark.parametrize("masked", [False, True])
 def test_it_compiles_without_a_break(masked):
     def step(losses, k, mask):
@@ -252,6 +269,7 @@ def test_it_compiles_without_a_break(masked):
     )
 
 
+@needs_gpu
 def test_what_pytorch_asks_of_an_operator():
     losses, k, operators = made("exponential", 2), share(0.1), torch.ops.atklearn
     torch.library.opcheck(operators.average_top_k_rows.default, (losses, k, False, None))

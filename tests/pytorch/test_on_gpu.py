@@ -11,7 +11,10 @@ if not torch.cuda.is_available():
     pytest.skip("needs a GPU, and a PyTorch built for it", allow_module_level=True)
 
 pytestmark = pytest.mark.filterwarnings(
-    "ignore:Synchronization debug mode", "ignore:.*torch.jit.*deprecated", "ignore:\\s*Online softmax is disabled"
+    "ignore:Synchronization debug mode",
+    "ignore:.*torch.jit.*deprecated",
+    "ignore:\\s*Online softmax is disabled",
+    "ignore:.*should not be instantiated",
 )
 
 SETTINGS = {

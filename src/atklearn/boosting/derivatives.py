@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 
 from atklearn.core.point import search_threshold
-from atklearn.losses.compiled import ABSOLUTE, HUBER, SMOOTH, compiled, expand_one
+from atklearn.losses.compiled import ABSOLUTE, SMOOTH, compiled, expand_curvatures, expand_slopes
 from atklearn.losses.compiling import FAST_SUMS, njit
-from atklearn.losses.individual import Array, IndividualLoss, Kink
+from atklearn.losses.individual import Array, Domain, IndividualLoss, Kink
 from atklearn.stores import threads
 
 __all__ = ["SmoothedTop", "Spread", "derivatives", "steady_expansion"]
@@ -159,7 +159,7 @@ def derivatives(
         lifted = np.clip(k / total + (losses - lam) / mu, 0.0, 1.0) * (total / k)
         each = unit if mass is None else unit * mass
         return each * lifted * slope, each * np.maximum(lifted, 1.0) * curvature, lam
-    line, scales = (k / total, float(mu), float(lam)), (unit, spread.near, spread.usual)
+    line, scales = (k / total, float(mu), float(lam)), (unit, spread.near, spread.usual, _has_chords(loss))
     threads.over_rows(_slope_blocks, f.size, 4.0, *options, line, scales, losses, curvature)
     return losses, curvature, lam
 
@@ -182,7 +182,7 @@ def steady_expansion(
     s, slope, curvature = loss.expand(f, y)
     kink = Kink(loss.kink)
     losses = kink.loss(s)
-    if kink is Kink.NONE and loss.task == "regression" and not loss.quadratic:
+    if _has_chords(loss):
         error = f - y
         curvature = np.maximum(curvature, np.divide(slope, error, out=np.zeros_like(error), where=error != 0.0))
     each = np.ones_like(f) if mass is None else mass
@@ -200,19 +200,9 @@ def _given(mass: Array | None) -> Array:
     return _NO_MASS if mass is None else mass
 
 
-@njit(cache=True, inline="always", error_model="numpy")
-def _steady(loss, f, y, near, usual):  # type: ignore[no-untyped-def]
-    """Return loss, slope and curvature of one row: see :func:`steady_expansion`."""
-    s, slope, curvature = expand_one(loss, f, y)
-    if loss.kink == SMOOTH:
-        if loss.code == HUBER:
-            error = f - y
-            curvature = max(curvature, slope / error if error != 0.0 else 0.0)
-        return s, slope, curvature if curvature > 0.0 else usual
-    chord = slope * slope / max(abs(s), near)
-    if loss.kink == ABSOLUTE:
-        return abs(s), slope if s > 0.0 else -slope, curvature + chord
-    return max(s, 0.0), slope if s > 0.0 else 0.0, curvature + 0.5 * chord
+def _has_chords(loss: IndividualLoss) -> bool:
+    """Whether a loss is smooth and of the error, so that the parabola above it has the curvature ``slope / error``."""
+    return Kink(loss.kink) is Kink.NONE and loss.domain is Domain.NUMBERS and not loss.quadratic
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -220,13 +210,6 @@ def _fill_targets(y, classes, positive, target):  # type: ignore[no-untyped-def]
     # by itself, so that the loops over losses have no case to tell apart
     for i in range(y.size):
         target[i] = (1.0 if y[i] == positive else -1.0) if classes else y[i]
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _expand(loss, f, target, s, curvature):  # type: ignore[no-untyped-def]
-    # sums in this loop, or leave to reorder them, would make the exponentials of log loss slow, or wrong
-    for i in range(f.size):
-        s[i], _, curvature[i] = expand_one(loss, f[i], target[i])
 
 
 @njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
@@ -253,7 +236,7 @@ def _loss_blocks(first, last, size, loss, f, y, classes, positive, mass, weighte
         part = slice(block * size, (block + 1) * size)
         target = np.empty(losses[part].size)
         _fill_targets(y[part], classes, positive, target)
-        _expand(loss, f[part], target, losses[part], curvature[part])
+        expand_curvatures(loss, f[part], target, losses[part], curvature[part])
         of_part = mass[part] if weighted else mass
         one, two, distance, bend, curved = _read(loss.kink, of_part, weighted, pivot, losses[part], curvature[part])
         sums[block, 0], sums[block, 1], sums[block, 2], sums[block, 3], sums[block, 4] = (
@@ -279,10 +262,20 @@ def _share_blocks(first, last, size, losses, mass, weighted, centre, mu, lam, su
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _differentiate(loss, f, target, scales, lifted, slope, curvature):  # type: ignore[no-untyped-def]
-    unit, near, usual = scales
+def _steady(kink, f, target, scales, lifted, s, slope, curvature):  # type: ignore[no-untyped-def]
+    """Write over slopes and curvatures those to boost with: see :func:`steady_expansion`."""
+    unit, near, usual, has_chords = scales
     for i in range(f.size):
-        _, one, two = _steady(loss, f[i], target[i], near, usual)
+        one, two = slope[i], curvature[i]
+        if kink != SMOOTH:
+            chord = one * one / max(abs(s[i]), near)
+            two += chord if kink == ABSOLUTE else 0.5 * chord
+            one = one if s[i] > 0.0 else (-one if kink == ABSOLUTE else 0.0)
+        elif has_chords:
+            error = f[i] - target[i]
+            two = max(two, one / error if error != 0.0 else 0.0)
+        if kink == SMOOTH and two <= 0.0:
+            two = usual
         slope[i] = unit * lifted[i] * one
         curvature[i] = unit * max(lifted[i], 1.0) * two
 
@@ -298,7 +291,10 @@ def _slope_blocks(first, last, size, loss, f, y, classes, positive, mass, weight
         lifted = np.empty(target.size)
         for i in range(target.size):
             lifted[i] = min(max(centre + (slope[i] - lam) / mu, 0.0), 1.0) / centre
-        _differentiate(loss, f[part], target, scales, lifted, slope, bend)
+        s = np.empty(target.size)
+        expand_curvatures(loss, f[part], target, s, bend)
+        expand_slopes(loss, f[part], target, s, slope)
+        _steady(loss.kink, f[part], target, scales, lifted, s, slope, bend)
         if weighted:
             slope *= mass[part]
             bend *= mass[part]

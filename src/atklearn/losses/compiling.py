@@ -2,21 +2,40 @@
 
 Loops over samples need Numba: without it they can be imported, and calling one says what to install. What the algorithm
 itself calls, whatever holds the samples, runs as plain Python then.
+
+Numba keeps compiled code beside the source, or in the user's cache folder, or where ``NUMBA_CACHE_DIR`` says. Where
+none of these can be written (an image that is read-only, a user without a home) it refuses to define the functions at
+all: then :func:`prepare_cache` finds another place.
 """
 
 from __future__ import annotations
 
+import os
+import warnings
 from collections.abc import Callable
 from functools import wraps
 from importlib import import_module
+from tempfile import TemporaryDirectory
 from typing import Any
 
-__all__ = ["FAST_SUMS", "HAS_NUMBA", "intrinsic", "ir", "njit", "njit_if_there", "numba", "overload", "types"]
+__all__ = [
+    "FAST_SUMS",
+    "HAS_NUMBA",
+    "intrinsic",
+    "ir",
+    "njit",
+    "njit_if_there",
+    "numba",
+    "overload",
+    "prepare_cache",
+    "types",
+]
 
 # Sums may be reordered (that is what makes them fast), but NaN and inf keep their meaning.
 FAST_SUMS = {"reassoc", "contract", "nsz"}
 
 _MISSING = "Fits on arrays run compiled code, which needs numba: pip install numba; torch tensors need none."
+_stopgap: TemporaryDirectory[str] | None = None  # it lives as long as this process
 
 
 def _module(name: str) -> Any:
@@ -73,3 +92,32 @@ def njit_if_there(*, instead: Callable[..., Any] | None = None, **options: Any) 
     1.5
     """
     return njit(**options) if HAS_NUMBA else lambda function: instead or function
+
+
+def prepare_cache() -> None:
+    """Make sure that compiled code can be cached somewhere: if nowhere else, in a temporary folder, with a warning."""
+    global _stopgap
+    if not HAS_NUMBA or _stopgap is not None or _is_writable():
+        return
+    _stopgap = TemporaryDirectory(prefix="atklearn-", ignore_cleanup_errors=True)
+    os.environ["NUMBA_CACHE_DIR"] = _stopgap.name  # for worker processes, too
+    numba.config.reload_config()
+    warnings.warn(
+        "Numba can write its cache of compiled code neither beside the package nor in the user's cache folder, so "
+        "every process compiles anew, which takes about half a minute. Set the environment variable NUMBA_CACHE_DIR "
+        "to a folder that can be written and lasts.",
+        stacklevel=2,
+    )
+
+
+def _is_writable() -> bool:
+    """Whether Numba finds a place for the cache."""
+    try:
+        njit(cache=True)(_nothing)
+    except RuntimeError:  # "no locator available"
+        return False
+    return True
+
+
+def _nothing() -> None:
+    """Stand for all compiled functions: they are kept where this one would be."""

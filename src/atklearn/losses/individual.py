@@ -20,19 +20,20 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from enum import StrEnum
-from typing import ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
+from atklearn.losses.elementwise import Array, Parts, elementwise
 from atklearn.losses.messages import shown
 
-Array: TypeAlias = npt.NDArray[np.float64]
 Task: TypeAlias = Literal["classification", "regression"]
 
 __all__ = [
     "INDIVIDUAL_LOSSES",
     "AbsoluteError",
+    "Array",
+    "Domain",
     "Hinge",
     "Huber",
     "IndividualLoss",
@@ -70,18 +71,29 @@ class Kink(StrEnum):
         return np.where(s > 0.0, slope, -slope if self is Kink.ABSOLUTE else 0.0)
 
 
+class Domain(StrEnum):
+    """What the targets of a loss may be."""
+
+    SIGNS = "signs"
+    NUMBERS = "numbers"
+
+
 class IndividualLoss(ABC):
     """Base class of the individual losses; subclass it to add your own.
 
     A subclass sets ``task`` and ``kink`` and implements :meth:`expand`, which returns a differentiable function ``s``
     of the prediction. The loss is ``s`` itself, ``max(0, s)`` or ``|s|``. Classification losses receive targets in
-    {-1, +1}.
+    {-1, +1}. An ``expand`` that is marked with :func:`atklearn.elementwise` is compiled, and runs where tensors lie.
 
     Attributes
     ----------
     task : {"classification", "regression"}
     kink : {"none", "positive_part", "absolute"}
         How the loss follows from ``s``; "none" unless a subclass says otherwise.
+    title : str
+        What people call it; the name of the class unless a subclass says otherwise.
+    domain : {"signs", "numbers"}
+        What the targets may be: -1 and +1, which classification losses get, or any number.
 
     Examples
     --------
@@ -103,10 +115,23 @@ class IndividualLoss(ABC):
 
     task: ClassVar[Task]
     kink: ClassVar[Kink | str] = Kink.NONE
+    title: ClassVar[str]
+    domain: ClassVar[Domain]
     # True if the curvature never changes: then one exact Newton step solves the average loss.
     quadratic: ClassVar[bool] = False
+    # True if ``s`` is a line in the prediction: then the dual can be climbed coordinate by coordinate.
+    linear: ClassVar[bool] = False
     # True if ``s = 1 - margin``: less a threshold it is again a hinge, of margins on another scale.
     shifts_and_scales: ClassVar[bool] = False
+    # True if no prediction makes the slope steep: then a stochastic step cannot overshoot by much.
+    bounded_slope: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "title" not in vars(cls):
+            cls.title = cls.__name__
+        if "domain" not in vars(cls) and hasattr(cls, "task"):
+            cls.domain = Domain.SIGNS if cls.task == "classification" else Domain.NUMBERS
 
     @abstractmethod
     def expand(self, prediction: Array, target: Array) -> tuple[Array, Array, Array]:
@@ -165,15 +190,15 @@ class LogLoss(IndividualLoss):
     """
 
     task = "classification"
+    title = "log loss"
+    bounded_slope = True
 
-    def expand(self, prediction: Array, target: Array) -> tuple[Array, Array, Array]:
+    @elementwise
+    def expand(self, prediction: Array, target: Array) -> Parts:
         margin = target * prediction
         decay = np.exp(-np.abs(margin))
-        s = np.log1p(decay)
-        s -= np.minimum(margin, 0.0)
-        wrong = np.where(margin >= 0.0, decay, 1.0)  # P(-y | f) = 1 / (1 + exp(y f)), without overflow
-        wrong /= 1.0 + decay
-        return s, -target * wrong, wrong * (1.0 - wrong)
+        wrong = np.where(margin >= 0.0, decay, 1.0) / (1.0 + decay)  # P(-y | f) = 1 / (1 + exp(y f)), no overflow
+        return np.log1p(decay) - np.minimum(margin, 0.0), -target * wrong, wrong * (1.0 - wrong)
 
 
 class Hinge(IndividualLoss):
@@ -188,11 +213,15 @@ class Hinge(IndividualLoss):
     """
 
     task = "classification"
+    title = "hinge"
+    bounded_slope = True
     kink = Kink.POSITIVE_PART
+    linear = True
     shifts_and_scales = True
 
-    def expand(self, prediction: Array, target: Array) -> tuple[Array, Array, Array]:
-        return 1.0 - target * prediction, -target, np.zeros_like(target)
+    @elementwise
+    def expand(self, prediction: Array, target: Array) -> Parts:
+        return 1.0 - target * prediction, -target, 0.0
 
 
 class SquaredHinge(IndividualLoss):
@@ -207,8 +236,10 @@ class SquaredHinge(IndividualLoss):
     """
 
     task = "classification"
+    title = "squared hinge"
 
-    def expand(self, prediction: Array, target: Array) -> tuple[Array, Array, Array]:
+    @elementwise
+    def expand(self, prediction: Array, target: Array) -> Parts:
         violation = np.maximum(1.0 - target * prediction, 0.0)
         return violation**2, -2.0 * target * violation, np.where(violation > 0.0, 2.0, 0.0)
 
@@ -225,11 +256,13 @@ class SquaredError(IndividualLoss):
     """
 
     task = "regression"
+    title = "squared error"
     quadratic = True
 
-    def expand(self, prediction: Array, target: Array) -> tuple[Array, Array, Array]:
+    @elementwise
+    def expand(self, prediction: Array, target: Array) -> Parts:
         error = prediction - target
-        return error**2, 2.0 * error, np.full_like(error, 2.0)
+        return error**2, 2.0 * error, 2.0
 
 
 class AbsoluteError(IndividualLoss):
@@ -244,11 +277,14 @@ class AbsoluteError(IndividualLoss):
     """
 
     task = "regression"
+    title = "absolute error"
+    bounded_slope = True
     kink = Kink.ABSOLUTE
+    linear = True
 
-    def expand(self, prediction: Array, target: Array) -> tuple[Array, Array, Array]:
-        error = target - prediction
-        return error, np.full_like(error, -1.0), np.zeros_like(error)
+    @elementwise
+    def expand(self, prediction: Array, target: Array) -> Parts:
+        return target - prediction, -1.0, 0.0
 
 
 class Huber(IndividualLoss):
@@ -273,6 +309,8 @@ class Huber(IndividualLoss):
     """
 
     task = "regression"
+    title = "Huber"
+    bounded_slope = True
 
     def __init__(self, delta: float = 1.0) -> None:
         if not 0.0 < delta < np.inf:
@@ -281,7 +319,8 @@ class Huber(IndividualLoss):
             )
         self.delta = delta
 
-    def expand(self, prediction: Array, target: Array) -> tuple[Array, Array, Array]:
+    @elementwise
+    def expand(self, prediction: Array, target: Array) -> Parts:
         error = prediction - target
         slope = np.clip(error, -self.delta, self.delta)
         # slope * (error - slope / 2) is e**2/2 inside and delta * (|e| - delta/2) outside

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
+from atklearn.losses.individual import INDIVIDUAL_LOSSES
 from atklearn.measures import MEASURES
 from atklearn.study.results import Record
 
@@ -25,14 +26,7 @@ __all__ = [
     "units",
 ]
 
-LOSS_TITLES = {
-    "log_loss": "log loss",
-    "hinge": "hinge",
-    "squared_hinge": "squared hinge",
-    "squared_error": "squared error",
-    "absolute_error": "absolute error",
-    "huber": "Huber",
-}
+LOSS_TITLES = {name: loss.title for name, loss in INDIVIDUAL_LOSSES.items()}
 AGGREGATE_TITLES = {
     "maximum": "maximum",
     "average": "average",

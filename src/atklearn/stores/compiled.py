@@ -364,7 +364,7 @@ class CompiledRows(Store):
 
     def ascent(self, k: float, C: float, density: Array | None = None, *, balanced: bool) -> CompiledAscent | None:
         """Start a coordinate ascent on the dual, where there are losses and rows for it."""
-        if self.kink is Kink.NONE or self.compiled_loss is None or not self.is_dense:
+        if not self.loss.linear or not self.is_dense:
             return None
         start = self.stand(np.zeros(self.n_columns), k, None)
         return CompiledAscent(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from atklearn.losses.compiled import expand_one
+from atklearn.losses.compiled import expand_one, expand_slopes
 from atklearn.losses.compiling import FAST_SUMS, njit
 from atklearn.stores.access import add, add_all, add_squares, between, dot, square
 
@@ -55,12 +55,6 @@ def _move(start, t, direction, f):  # type: ignore[no-untyped-def]
         f[i] = start[i] + t * direction[i]
 
 
-@njit(cache=True, nogil=True, fastmath=SIMPLE_SUMS, error_model="numpy")
-def _expand(loss, f, y, s, slope):  # type: ignore[no-untyped-def]
-    for i in range(y.size):
-        s[i], slope[i], _ = expand_one(loss, f[i], y[i])
-
-
 @njit(cache=True, nogil=True, error_model="numpy")
 def expand_along(first, last, size, loss, start, t, direction, y, f, s, slope):  # type: ignore[no-untyped-def]
     """Fill ``f = start + t * direction``, and the smooth part of the losses there with its slope."""
@@ -68,7 +62,7 @@ def expand_along(first, last, size, loss, start, t, direction, y, f, s, slope): 
     for begin in range(first * size, stop, _IN_CACHE):  # few arrays per loop, all in the cache: so loops run wide
         part = slice(begin, min(begin + _IN_CACHE, stop))
         _move(start[part], t, direction[part], f[part])
-        _expand(loss, f[part], y[part], s[part], slope[part])
+        expand_slopes(loss, f[part], y[part], s[part], slope[part])
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -57,8 +57,18 @@ def average_top_k(
     >>> average_top_k(losses.detach(), 0.5, mask=torch.tensor([False, True, True, True])).item()
     2.0
     """
-    elements = Elements.of(losses, weight, mask, dim)
-    if weight is None and fused_rows.pays(elements.losses):
+    return top_of(Elements.of(losses, weight, mask, dim), k)
+
+
+def top_of(elements: Elements, k: float | Tensor) -> Tensor:
+    """Return the mean of the k largest losses of elements that are laid out, shape (...).
+
+    Parameters
+    ----------
+    elements : Elements
+    k : int, float or Tensor of no dimension
+    """
+    if elements.weight is None and fused_rows.pays(elements.losses):
         return _fused(elements, k)
     return _mean(ranges.average_top_k(k), elements)
 

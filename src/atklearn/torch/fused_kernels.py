@@ -18,6 +18,7 @@ from atklearn.stores.tensors.triton_language import constant, jit, tl
 
 SAMPLE, PIVOTS = 16384, 512  # losses looked at for the bracket, and those of them that may be its ends
 BIN_BITS, BINS = constant(9), 512
+LAST_BIN = constant(BINS - 1)
 SLOTS = 16  # counters of a row, which fill one cache line
 
 # the counters of a row: the ends of its bracket, how many losses are where, what was listed, how much is done, and
@@ -164,7 +165,7 @@ def bins_of(counter):
 def bin_of(key, low, shift):
     """Return the bins of keys: the first and the last one take what lies beyond them."""
     offset = tl.maximum(key, low).to(tl.uint32) - low.to(tl.uint32)
-    return tl.minimum((offset >> shift).to(tl.int32), (1 << BIN_BITS) - 1)
+    return tl.minimum((offset >> shift).to(tl.int32), LAST_BIN)
 
 
 @jit

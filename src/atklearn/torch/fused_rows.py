@@ -11,12 +11,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from atklearn.stores.tensors.triton_language import HAS_TRITON
+from atklearn.stores.tensors.triton_language import HAS_TRITON, INTERPRETED, on, processors
 from atklearn.torch import fused_kernels as kernels
 from atklearn.torch.fused_settling import settle
 
 # The device is faster from 2**15 losses on, but the host needs longer for these launches than for those of topk.
 SMALLEST_ROW, MOST_ROWS = 2**20, 64
+DEVICES = ("cuda", "cpu") if INTERPRETED else "cuda"
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 DEVIATIONS = 4.5  # how far the sample may be off; a row in which it is off further takes far longer
 
@@ -41,8 +42,7 @@ def pays(losses: Tensor) -> bool:
     """
     return (
         HAS_TRITON
-        and losses.is_cuda
-        and torch.version.cuda is not None
+        and (INTERPRETED or (losses.is_cuda and torch.version.cuda is not None))
         and losses.dtype in DTYPES
         and losses.shape[-1] >= SMALLEST_ROW
         and losses.numel() <= MOST_ROWS * losses.shape[-1]
@@ -81,35 +81,34 @@ def threshold_rows(losses: Tensor, k: Tensor, counts: bool, mask: Tensor | None 
 @torch.library.custom_op(
     "atklearn::average_top_k_rows",
     mutates_args=(),
-    device_types="cuda",
+    device_types=DEVICES,
     schema="(Tensor losses, Tensor k, bool counts, Tensor? mask) -> (Tensor, Tensor)",
 )
 def _average(losses: Tensor, k: Tensor, counts: bool, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-    with torch.cuda.device(losses.device):
-        processors = torch.cuda.get_device_properties(losses.device).multi_processor_count
+    with on(losses.device):
         losses, mask = losses.contiguous(), None if mask is None else mask.contiguous()
-        return launch(losses, k.double(), counts, mask, processors)
+        return launch(losses, k.double(), counts, mask, processors(losses.device))
 
 
 @torch.library.custom_op(
     "atklearn::average_top_k_rows_backward",
     mutates_args=(),
-    device_types="cuda",
+    device_types=DEVICES,
     schema="(Tensor incoming, Tensor losses, Tensor weights, Tensor? mask) -> Tensor",
 )
 def _average_backward(incoming: Tensor, losses: Tensor, weights: Tensor, mask: Tensor | None) -> Tensor:
-    with torch.cuda.device(losses.device):
+    with on(losses.device):
         losses, mask = losses.contiguous(), None if mask is None else mask.contiguous()
         return launch_backward(incoming.contiguous(), losses, weights, mask)
 
 
-def launch(losses: Tensor, k: Tensor, counts: bool, mask: Tensor | None, processors: int) -> tuple[Tensor, Tensor]:
+def launch(losses: Tensor, k: Tensor, counts: bool, mask: Tensor | None, n_processors: int) -> tuple[Tensor, Tensor]:
     """Launch the kernels of the value; return it, and (threshold, cut, weight above, weight at the cut) of each row."""
     rows, n = losses.shape
     group = 16 // losses.element_size()
     block = SCAN_GROUPS * group
     n_blocks = ceil_div(n, block)
-    n_lists = min(SCAN_PROGRAMS * ceil_div(processors, rows), n_blocks)
+    n_lists = min(SCAN_PROGRAMS * ceil_div(n_processors, rows), n_blocks)
     # The bracket holds some 4 % of a row, at most; of what one program sees of it, several times as much.
     n_seen = ceil_div(n_blocks, n_lists) * block
     capacity = min(n_seen, max(n_seen // 8, 4096))

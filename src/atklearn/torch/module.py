@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from atklearn.losses import aggregate as ranges
 from atklearn.losses.messages import shown
 from atklearn.torch.elements import Dims, Elements, positive, wide
-from atklearn.torch.functional import average_top_k
+from atklearn.torch.functional import top_of
 from atklearn.torch.groups import BatchGroups, TrackedGroups
 from atklearn.torch.team import ALONE, Team
 from atklearn.torch.tensor_ranking import shares_of
@@ -162,9 +162,9 @@ class AverageTopKLoss(nn.Module):
         elif self.tracked is not None:
             part, mass = self.tracked(elements, self.share, team)
         elif self.dim is not None:
-            part, mass = _mean_of_rows(elements, average_top_k(losses, k, weight, mask, self.dim), team)
+            part, mass = _mean_of_rows(elements, top_of(elements, k), team)
         elif team.is_alone:
-            part, mass = average_top_k(losses, k, weight, mask), elements.total()
+            part, mass = top_of(elements, k), elements.total()
         else:
             part = (shares_of(ranges.average_top_k(k), elements, team) * elements.values()).sum()
             mass = team.sum_of(elements.total(), losses)

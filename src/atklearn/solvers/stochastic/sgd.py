@@ -29,7 +29,7 @@ from atklearn.core.problem import Certificate, InterceptKind, Problem, Solution,
 from atklearn.losses.aggregate import average_top_k
 from atklearn.losses.compiled import compiled
 from atklearn.losses.compiling import HAS_NUMBA
-from atklearn.losses.individual import Array, IndividualLoss, SquaredError, SquaredHinge
+from atklearn.losses.individual import Array, IndividualLoss
 from atklearn.losses.messages import shown
 from atklearn.solvers.stochastic.visits import passes
 from atklearn.solvers.stochastic.walk import (
@@ -153,7 +153,6 @@ class Descent:
         settings: SGD,
     ) -> None:
         self.loss = loss
-        self._loss = compiled(loss) or loss
         self.v, self.lag = np.zeros((2, head_X.shape[1]))
         self.state = np.zeros(STATE_SIZE)
         self.state[SCALE] = 1.0
@@ -184,7 +183,7 @@ class Descent:
 
     def walk(self, X: Any, y: Array, visits: Places) -> float:
         """Visit the rows in turn; return the mean objective met on the way."""
-        cost = walk(readable(X), y, visits, self._loss, self.v, self.lag, self.state, self.rule)
+        cost = walk(readable(X), y, visits, compiled(self.loss) or self.loss, self.v, self.lag, self.state, self.rule)
         # Weights may be finite while their square is not.
         with np.errstate(over="ignore", invalid="ignore"):
             w = self.state[SCALE] * self.v
@@ -258,9 +257,7 @@ def _first_steps(
 
 def _overshoot(loss: IndividualLoss, start: Array, y: Array) -> float:
     """Return the curvature that limits a step; 0 for losses whose bounded slope does."""
-    if isinstance(loss, SquaredError | SquaredHinge):
-        return 2.0
-    return 0.0 if compiled(loss) else float(loss.expand(start, y)[2].max())
+    return 0.0 if loss.bounded_slope else float(loss.expand(start, y)[2].max())
 
 
 class Plateau:

@@ -5,8 +5,8 @@ Symbols: the weights are ``w = scale * v``, so that shrinking them costs one mul
 times the reach before it, so that averaging costs no more than the change itself. A visit touches the non-zero entries
 of its row and nothing else.
 
-The loop is written once. It is compiled for NumPy arrays, for CSR rows and for the built-in losses; a loss that exists
-in Python only runs the same loop interpreted. What the loop does with a row stands in
+The loop is written once. It is compiled for NumPy arrays, for CSR rows and for losses that are formulas; any other
+loss runs the same loop interpreted. What the loop does with a row stands in
 :mod:`atklearn.stores.access`.
 """
 

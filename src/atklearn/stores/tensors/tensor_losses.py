@@ -1,23 +1,17 @@
-"""What samples pay, for predictions that are tensors: the built-in losses where the tensors lie, others on the host."""
+"""Losses at predictions that are tensors: formulas run where the tensors lie, other losses on the host."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+from functools import cache
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from atklearn.losses.individual import (
-    AbsoluteError,
-    Hinge,
-    Huber,
-    IndividualLoss,
-    Kink,
-    LogLoss,
-    SquaredError,
-    SquaredHinge,
-)
+from atklearn.losses.elementwise import Formula, formula_of
+from atklearn.losses.individual import IndividualLoss, Kink
+from atklearn.stores.tensors.triton_losses import KernelLoss
 
 __all__ = ["Expansion", "TensorLoss"]
 
@@ -36,8 +30,8 @@ class TensorLoss:
     Parameters
     ----------
     loss : IndividualLoss
-        A built-in one is computed on the device; for one that exists in Python only, predictions travel to the host
-        and back.
+        A formula is computed on the device; for a loss that exists in Python only, predictions travel to the host and
+        back.
 
     Examples
     --------
@@ -50,64 +44,65 @@ class TensorLoss:
     def __init__(self, loss: IndividualLoss) -> None:
         self.loss = loss
         self.kink = Kink(loss.kink)
-        self.delta = loss.delta if isinstance(loss, Huber) else 1.0
-        self._expand = _BUILT_IN.get(type(loss))  # not isinstance: a subclass may change the loss
-        self.code = list(_BUILT_IN).index(type(loss)) if self.is_built_in else -1  # as kernels know it
+        self.formula = formula_of(loss)
+        self._for_kernels: dict[torch.device, KernelLoss | None] = {}
 
-    @property
-    def is_built_in(self) -> bool:
-        """Whether it is computed where the tensors lie."""
-        return self._expand is not None
+    def for_kernels(self, device: torch.device) -> KernelLoss | None:
+        """Return what kernels on a device take of it, or None if they cannot compute it."""
+        if device not in self._for_kernels:
+            self._for_kernels[device] = KernelLoss.of(self.loss, device)
+        return self._for_kernels[device]
 
     def expand(self, f: Tensor, y: Tensor) -> Expansion:
         """Return smooth part, slope and curvature at predictions ``f``, shape (n,)."""
-        if self._expand is not None:
-            return Expansion(*self._expand(f, y, self.delta))
-        told = self.loss.expand(f.cpu().numpy(), y.cpu().double().numpy())
-        s, slope, curvature = (torch.as_tensor(part, dtype=torch.float64).to(f.device) for part in told)
-        return Expansion(s, slope, curvature)
+        if self.formula is None:
+            found = self.loss.expand(f.cpu().numpy(), y.cpu().double().numpy())
+            s, slope, curvature = (torch.as_tensor(part, dtype=torch.float64).to(f.device) for part in found)
+            return Expansion(s, slope, curvature)
+        return Expansion(*(_numbers(part, f) for part in _on_tensors(self.formula)(self.loss, f, y)))
 
 
-_Parts = tuple[Tensor, Tensor, Tensor]
+def _numbers(part: Any, f: Tensor) -> Tensor:
+    """Return what a formula says as one number per prediction, of their type."""
+    return part.to(f.dtype) if isinstance(part, Tensor) else torch.full_like(f, part)
 
 
-def _log_loss(f: Tensor, y: Tensor, _delta: float) -> _Parts:
-    margin = y * f
-    decay = torch.exp(-margin.abs())
-    wrong = torch.where(margin >= 0.0, decay, 1.0) / (1.0 + decay)  # P(-y | f), without overflow
-    return torch.log1p(decay) - margin.clamp(max=0.0), -y * wrong, wrong * (1.0 - wrong)
+def _maximum(a: Any, b: Any) -> Any:
+    if not isinstance(a, Tensor):
+        a, b = b, a
+    return a.clamp(min=b) if isinstance(a, Tensor) else max(a, b)
 
 
-def _hinge(f: Tensor, y: Tensor, _delta: float) -> _Parts:
-    return 1.0 - y * f, -y.to(f.dtype), torch.zeros_like(f)
+def _minimum(a: Any, b: Any) -> Any:
+    if not isinstance(a, Tensor):
+        a, b = b, a
+    return a.clamp(max=b) if isinstance(a, Tensor) else min(a, b)
 
 
-def _squared_hinge(f: Tensor, y: Tensor, _delta: float) -> _Parts:
-    violation = (1.0 - y * f).clamp(min=0.0)
-    return violation**2, -2.0 * y * violation, 2.0 * (violation > 0.0).to(f.dtype)
+def _clip(x: Any, low: Any, high: Any) -> Any:
+    return _minimum(_maximum(x, low), high)
 
 
-def _squared_error(f: Tensor, y: Tensor, _delta: float) -> _Parts:
-    error = f - y
-    return error**2, 2.0 * error, torch.full_like(error, 2.0)
+def _logaddexp(a: Any, b: Any) -> Any:
+    return _maximum(a, b) + torch.log1p(torch.exp(-abs(a - b)))
 
 
-def _absolute_error(f: Tensor, y: Tensor, _delta: float) -> _Parts:
-    error = y - f
-    return error, torch.full_like(error, -1.0), torch.zeros_like(error)
+def _where(condition: Tensor, one: Any, other: Any) -> Tensor:
+    if isinstance(one, Tensor) or isinstance(other, Tensor):
+        return torch.where(condition, one, other)
+    return torch.full_like(condition, other, dtype=torch.float64).masked_fill(condition, one)
 
 
-def _huber(f: Tensor, y: Tensor, delta: float) -> _Parts:
-    error = f - y
-    slope = error.clamp(-delta, delta)
-    return slope * (error - 0.5 * slope), slope, (error.abs() <= delta).to(f.dtype)
+def _of_one(name: str) -> Any:
+    """Return a function of one tensor; of numbers, which a loss may have, it is NumPy's."""
+    return lambda x: getattr(torch if isinstance(x, Tensor) else np, name)(x)
 
 
-_BUILT_IN: dict[type[IndividualLoss], Callable[[Tensor, Tensor, float], _Parts]] = {
-    LogLoss: _log_loss,
-    Hinge: _hinge,
-    SquaredHinge: _squared_hinge,
-    SquaredError: _squared_error,
-    AbsoluteError: _absolute_error,
-    Huber: _huber,
-}
+_FUNCTIONS: dict[str, Any] = {
+    "abs": abs, "clip": _clip, "logaddexp": _logaddexp, "maximum": _maximum, "minimum": _minimum, "where": _where,
+} | {name: _of_one(name) for name in ("exp", "log", "log1p", "sign", "sqrt", "square", "tanh")}  # fmt: skip
+
+
+@cache
+def _on_tensors(formula: Formula) -> Any:
+    return formula.bound_to(_FUNCTIONS)

@@ -29,6 +29,7 @@ from atklearn.stores.tensors.tensor_curvature import Stratum, gram_of
 from atklearn.stores.tensors.tensor_losses import Expansion, TensorLoss
 from atklearn.stores.tensors.tensor_matrix import TensorMatrix
 from atklearn.stores.tensors.triton_language import serves
+from atklearn.stores.tensors.triton_losses import KernelLoss
 from atklearn.stores.tensors.triton_standing import Asked
 
 __all__ = ["TensorRows", "TensorState", "TensorSubset"]
@@ -463,20 +464,25 @@ class TensorState:
     @property
     def has_kernels(self) -> bool:
         """Whether passes over these samples are kernels of a GPU."""
-        return self.loss.is_built_in and serves(self.start)
+        return serves(self.start) and self.loss.for_kernels(self.start.device) is not None
 
     @property
     def operands(self) -> triton_standing.Operands:
         """What kernels take; the centre is that of the last smoothing, or does not count."""
         centre = self.mass if self.centre is None else self.centre
-        return triton_standing.Operands(self.loss.code, self.loss.delta, self.f, self.y, centre, self.mass, self.k)
+        return triton_standing.Operands(self._kernel_loss, self.f, self.y, centre, self.mass, self.k)
+
+    @property
+    def _kernel_loss(self) -> KernelLoss:
+        loss = self.loss.for_kernels(self.start.device)
+        assert loss is not None  # else there are no kernels
+        return loss
 
     def line(self, centre: Tensor, along: Tensor | None) -> tuple[triton_standing.Operands, float, Tensor | None]:
         """Return what kernels take that look along a direction: where it starts, how far to go, and which it is."""
         t, way = (0.0, along) if along is None or self.direction is None else (self.t, self.direction)
         f = self.f if t == 0.0 else self.start
-        code, delta = self.loss.code, self.loss.delta
-        return triton_standing.Operands(code, delta, f, self.y, centre, self.mass, self.k), t, way
+        return triton_standing.Operands(self._kernel_loss, f, self.y, centre, self.mass, self.k), t, way
 
     def parts(self) -> Iterator[tuple[slice, TensorState]]:
         """Yield the samples in blocks, and which they are; none are one block."""

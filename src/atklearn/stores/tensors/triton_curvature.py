@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from atklearn.stores.tensors.triton_language import jit, launch, tl
-from atklearn.stores.tensors.triton_losses import density_of, expand, is_smooth
+from atklearn.stores.tensors.triton_losses import density_of
 from atklearn.stores.tensors.triton_standing import Operands
 
 __all__ = ["scaled_rows", "weigh_rows"]
@@ -18,7 +18,7 @@ _TILE, _WIDEST = 2048, 64
 
 @jit
 def _weigh_rows(
-    code: tl.constexpr, cautious: tl.constexpr, delta: tl.float64, f, y, centre, mass,
+    expand: tl.constexpr, two_sided: tl.constexpr, cautious: tl.constexpr, parameters, f, y, centre, mass,
     inverse_k: tl.float64, inverse_mu: tl.float64, lam: tl.float64, rows, own, first, n_listed, listed_tied: tl.float64,
     listed_full: tl.float64, drawn_tied: tl.float64, drawn_full: tl.float64, roots, ratios, ties, m, centre_stride,
     mass_stride,
@@ -33,10 +33,10 @@ def _weigh_rows(
     target = tl.load(y + places, mask=inside, other=0).to(tl.float64)
     middle = tl.load(centre + places * centre_stride, mask=inside, other=0.0)
     u = tl.load(mass + places * mass_stride, mask=inside, other=0.0) * inverse_k
-    s, slope, bend = expand(code, delta, at, target)
-    if cautious and is_smooth(code):
+    s, slope, bend = expand(parameters, at, target)
+    if cautious:
         bend = tl.maximum(bend, slope * slope / tl.maximum(2.0 * s, 1e-300))
-    r = density_of(code, s, middle, inverse_mu, lam)
+    r = density_of(two_sided, s, middle, inverse_mu, lam)
     size = tl.abs(r)
     tied = (size > 0.0) & (size < 1.0)
     is_listed = first + drawn < n_listed
@@ -100,7 +100,8 @@ def weigh_rows(
     roots, ratios, ties = torch.empty((3, m), dtype=torch.float64, device=at.f.device)
     launch(
         _weigh_rows, (-(-m // _BLOCK),), at.f.device,
-        at.code, cautious, at.delta, at.f, at.y, at.centre, at.mass, 1.0 / at.k, 1.0 / mu, lam,
+        at.loss.expand, at.loss.two_sided, cautious and at.loss.smooth, at.loss.parameters, at.f, at.y,
+        at.centre, at.mass, 1.0 / at.k, 1.0 / mu, lam,
         at.f if rows is None else rows, at.f if own is None else own, first, n_listed, *scales, roots, ratios, ties, m,
         at.centre.stride(0), at.mass.stride(0), rows is not None, own is not None, _BLOCK,
     )  # fmt: skip

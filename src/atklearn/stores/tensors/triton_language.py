@@ -3,9 +3,13 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import nullcontext
 from functools import cache
+from importlib import import_module
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -27,9 +31,12 @@ except ImportError:
 else:
     HAS_TRITON = True
     jit, constant = triton.jit, tl.constexpr
+# Kernels are then run by Python, on tensors of the CPU: which tests do where there is no GPU.
+INTERPRETED = HAS_TRITON and os.environ.get("TRITON_INTERPRET") == "1"
 
 __all__ = [
-    "HAS_TRITON", "N_SUMS", "PARTS", "add_up", "constant", "jit", "launch", "processors", "serves", "tl", "totals",
+    "HAS_TRITON", "INTERPRETED", "N_SUMS", "PARTS", "add_up", "constant", "jit", "launch", "on",
+    "processors", "serves", "tl", "totals",
 ]  # fmt: skip
 
 N_SUMS = 32  # that a program leaves at most, the last two of them maxima
@@ -37,7 +44,9 @@ PARTS = 64  # programs whose sums are added up at a time
 
 
 def serves(tensor: Tensor) -> bool:
-    """Say whether there are kernels for where a tensor lies: on an NVIDIA GPU."""
+    """Say whether there are kernels for where a tensor lies: on an NVIDIA GPU; under Triton's interpreter, a CPU."""
+    if INTERPRETED:
+        return not tensor.is_cuda
     return HAS_TRITON and tensor.is_cuda and torch.version.cuda is not None and _takes_doubles(tensor.device)
 
 
@@ -60,19 +69,32 @@ def _takes_doubles(device: torch.device) -> bool:
 
 @cache
 def processors(device: torch.device) -> int:
-    """Return how many multiprocessors a GPU has."""
+    """Return how many multiprocessors a GPU has; as an interpreter, some."""
+    if device.type == "cpu":
+        return 2
     return int(torch.cuda.get_device_properties(device).multi_processor_count)
+
+
+def _as_double(number: float) -> Any:
+    """Return a number as the interpreter has those that are declared ``tl.float64``: others it may round to float32."""
+    handle = import_module("triton.runtime.interpreter").TensorHandle(np.array([number]), tl.float64)
+    return tl.tensor(handle, tl.float64)
+
+
+def on(device: torch.device) -> Any:
+    """Return a context in which a device is the current one."""
+    is_current = device.type == "cpu" or device.index in (None, torch.cuda.current_device())
+    return nullcontext() if is_current else torch.cuda.device(device)
 
 
 def launch(kernel: Any, grid: tuple[int, ...], device: torch.device, *arguments: Any, warps: int = 4) -> None:
     """Launch a kernel on a device, be it the current one or not."""
     if 0 in grid:  # nothing to do
         return
-    if device.index in (None, torch.cuda.current_device()):
+    if INTERPRETED:
+        arguments = tuple(_as_double(each) if isinstance(each, float) else each for each in arguments)
+    with on(device):
         kernel[grid](*arguments, num_warps=warps)
-    else:
-        with torch.cuda.device(device):
-            kernel[grid](*arguments, num_warps=warps)
 
 
 @jit

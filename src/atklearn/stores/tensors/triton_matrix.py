@@ -55,7 +55,7 @@ def _pull_back(
     total = tl.zeros([height, width], dtype=tl.float64)
     ones = tl.zeros([height], dtype=tl.float64)
     for block in range(tl.program_id(0), tl.cdiv(n, height), tl.num_programs(0)):
-        rows = block.to(tl.int64) * height + tl.arange(0, height)
+        rows = tl.cast(block, tl.int64) * height + tl.arange(0, height)
         tile = _tile(X, rows, columns, n, d, row_stride, column_stride, centre, inverse_scale, has_units)
         pulls = tl.load(a + rows, mask=rows < n, other=0.0)
         total += tile * pulls[:, None]

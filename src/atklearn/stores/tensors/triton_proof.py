@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from atklearn.stores.tensors.triton_language import N_SUMS, add_up, jit, launch, tl
-from atklearn.stores.tensors.triton_losses import expand, losses_of
+from atklearn.stores.tensors.triton_losses import losses_of
 from atklearn.stores.tensors.triton_standing import Operands, shared
 
 __all__ = ["read_slack", "scale_sides", "weigh_sides"]
@@ -17,19 +17,19 @@ _BLOCK = 256
 
 @jit
 def _weigh_sides(
-    code: tl.constexpr, delta: tl.float64, f, y, mass, r, inverse_k: tl.float64, out, n, mass_stride, r_stride,
+    expand: tl.constexpr, parameters, f, y, mass, r, inverse_k: tl.float64, out, n, mass_stride, r_stride,
     n_sums: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
     nothing = tl.zeros([block], dtype=tl.float64)
     pull, push, up, down, level = nothing, nothing, nothing, nothing, nothing
     for part in range(tl.program_id(0), tl.cdiv(n, block), tl.num_programs(0)):
-        places = part.to(tl.int64) * block + tl.arange(0, block)
+        places = tl.cast(part, tl.int64) * block + tl.arange(0, block)
         inside = places < n
         at = tl.load(f + places, mask=inside, other=0.0)
         target = tl.load(y + places, mask=inside, other=0).to(tl.float64)
         density = tl.load(r + places * r_stride, mask=inside, other=0.0)
         u = tl.load(mass + places * mass_stride, mask=inside, other=0.0) * inverse_k
-        _, slope, _ = expand(code, delta, at, target)
+        _, slope, _ = expand(parameters, at, target)
         side, weight = density * slope, u * tl.abs(density)
         pull += tl.maximum(u * side, 0.0)
         push += tl.maximum(-u * side, 0.0)
@@ -47,20 +47,20 @@ def _weigh_sides(
 
 @jit
 def _scale_sides(
-    code: tl.constexpr, delta: tl.float64, f, y, mass, given, inverse_k: tl.float64, up: tl.float64, down: tl.float64,
+    expand: tl.constexpr, parameters, f, y, mass, given, inverse_k: tl.float64, up: tl.float64, down: tl.float64,
     level: tl.float64, middle: tl.float64, r, a, out, n, mass_stride, given_stride,
     n_sums: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
     nothing = tl.zeros([block], dtype=tl.float64)
     along, total = nothing, nothing
     for part in range(tl.program_id(0), tl.cdiv(n, block), tl.num_programs(0)):
-        places = part.to(tl.int64) * block + tl.arange(0, block)
+        places = tl.cast(part, tl.int64) * block + tl.arange(0, block)
         inside = places < n
         at = tl.load(f + places, mask=inside, other=0.0)
         target = tl.load(y + places, mask=inside, other=0).to(tl.float64)
         density = tl.load(given + places * given_stride, mask=inside, other=0.0)
         u = tl.load(mass + places * mass_stride, mask=inside, other=0.0) * inverse_k
-        _, slope, _ = expand(code, delta, at, target)
+        _, slope, _ = expand(parameters, at, target)
         side = density * slope
         density *= tl.where(side > 0.0, up, tl.where(side < 0.0, down, level))
         pulls = u * density * slope
@@ -76,25 +76,25 @@ def _scale_sides(
 
 @jit
 def _read_slack(
-    code: tl.constexpr, delta: tl.float64, f, exact, y, mass, r, inverse_k: tl.float64, lam: tl.float64, out, n,
-    mass_stride, has_moved: tl.constexpr, n_sums: tl.constexpr, block: tl.constexpr,
+    expand: tl.constexpr, two_sided: tl.constexpr, parameters, f, exact, y, mass, r, inverse_k: tl.float64,
+    lam: tl.float64, out, n, mass_stride, has_moved: tl.constexpr, n_sums: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
     nothing = tl.zeros([block], dtype=tl.float64)
     above, slack, size, change = nothing, nothing, nothing, nothing
     for part in range(tl.program_id(0), tl.cdiv(n, block), tl.num_programs(0)):
-        places = part.to(tl.int64) * block + tl.arange(0, block)
+        places = tl.cast(part, tl.int64) * block + tl.arange(0, block)
         inside = places < n
         at = tl.load(exact + places, mask=inside, other=0.0)
         target = tl.load(y + places, mask=inside, other=0).to(tl.float64)
         density = tl.load(r + places, mask=inside, other=0.0)
         u = tl.load(mass + places * mass_stride, mask=inside, other=0.0) * inverse_k
-        s, _, _ = expand(code, delta, at, target)
-        over = tl.maximum(losses_of(code, s) - lam, 0.0)
+        s, _, _ = expand(parameters, at, target)
+        over = tl.maximum(losses_of(two_sided, s) - lam, 0.0)
         above += u * over
         slack += u * (over - (density * s - lam * tl.abs(density)))
         size += u * tl.abs(density)
         if has_moved:
-            before, _, _ = expand(code, delta, tl.load(f + places, mask=inside, other=0.0), target)
+            before, _, _ = expand(parameters, tl.load(f + places, mask=inside, other=0.0), target)
             change += u * density * (s - before)
     columns = tl.arange(0, n_sums)
     numbers = tl.where(columns == 0, tl.sum(above, 0), 0.0)
@@ -113,8 +113,8 @@ def weigh_sides(at: Operands, r: Tensor) -> Tensor:
     partial = _partial(at)
     launch(
         _weigh_sides, (len(partial),), at.f.device,
-        at.code, at.delta, at.f, at.y, at.mass, r, 1.0 / at.k, partial, len(at.f), at.mass.stride(0), r.stride(0),
-        N_SUMS, _BLOCK,
+        at.loss.expand, at.loss.parameters, at.f, at.y, at.mass, r, 1.0 / at.k, partial, len(at.f),
+        at.mass.stride(0), r.stride(0), N_SUMS, _BLOCK,
     )  # fmt: skip
     return add_up(partial)[:5]
 
@@ -126,8 +126,8 @@ def scale_sides(
     partial, r, a = _partial(at), torch.empty_like(at.f), torch.empty_like(at.f)
     launch(
         _scale_sides, (len(partial),), at.f.device,
-        at.code, at.delta, at.f, at.y, at.mass, given, 1.0 / at.k, up, down, level, middle, r, a, partial, len(at.f),
-        at.mass.stride(0), given.stride(0), N_SUMS, _BLOCK,
+        at.loss.expand, at.loss.parameters, at.f, at.y, at.mass, given, 1.0 / at.k, up, down, level, middle, r, a,
+        partial, len(at.f), at.mass.stride(0), given.stride(0), N_SUMS, _BLOCK,
     )  # fmt: skip
     return r, a, add_up(partial)[:2]
 
@@ -137,7 +137,7 @@ def read_slack(at: Operands, exact: Tensor, r: Tensor, lam: float) -> Tensor:
     partial = _partial(at)
     launch(
         _read_slack, (len(partial),), at.f.device,
-        at.code, at.delta, at.f, exact, at.y, at.mass, r, 1.0 / at.k, lam, partial, len(at.f), at.mass.stride(0),
-        exact is not at.f, N_SUMS, _BLOCK,
+        at.loss.expand, at.loss.two_sided, at.loss.parameters, at.f, exact, at.y, at.mass, r, 1.0 / at.k, lam, partial,
+        len(at.f), at.mass.stride(0), exact is not at.f, N_SUMS, _BLOCK,
     )  # fmt: skip
     return add_up(partial)[:4]

@@ -15,7 +15,7 @@ from torch import Tensor
 from atklearn.core.point import LEAST_ROUNDING, ROUNDING, ROUNDING_PER_ROW
 from atklearn.losses.individual import Array
 from atklearn.stores.tensors.triton_language import N_SUMS, PARTS, constant, jit, launch, processors, tl, totals
-from atklearn.stores.tensors.triton_losses import density_of, enters, expand, losses_of
+from atklearn.stores.tensors.triton_losses import KernelLoss, density_of, enters, losses_of
 
 __all__ = ["Asked", "Operands", "filled", "search", "shared"]
 
@@ -48,17 +48,13 @@ class Operands(NamedTuple):
 
     Attributes
     ----------
-    code : int
-        Of the loss.
-    delta : float
-        Of Huber's loss.
+    loss : KernelLoss
     f, y, centre, mass : Tensor of shape (n,)
         See :class:`atklearn.stores.tensors.tensor_store.TensorState`.
     k : float
     """
 
-    code: int
-    delta: float
+    loss: KernelLoss
     f: Tensor
     y: Tensor
     centre: Tensor
@@ -68,9 +64,9 @@ class Operands(NamedTuple):
 
 @jit
 def _look(
-    code: tl.constexpr, delta: tl.float64, f, y, centre, mass, inverse_k: tl.float64, inverse_mu: tl.float64,
-    guess: tl.float64, known, t: tl.float64, along, pulls, out, n, centre_stride, mass_stride,
-    has_along: tl.constexpr, n_sums: tl.constexpr, block: tl.constexpr,
+    expand: tl.constexpr, two_sided: tl.constexpr, smooth: tl.constexpr, parameters, f, y, centre, mass,
+    inverse_k: tl.float64, inverse_mu: tl.float64, guess: tl.float64, known, t: tl.float64, along, pulls, out, n,
+    centre_stride, mass_stride, has_along: tl.constexpr, n_sums: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
     lam = tl.where(tl.load(known + _LOOKS) == 0.0, guess, tl.load(known + _LAM))
     n_blocks = tl.where(tl.load(known + _TASK) == _GO_ON, tl.cdiv(n, block), 0)
@@ -81,7 +77,7 @@ def _look(
     tied_weight, tied_square, full_weight, full_square = nothing, nothing, nothing, nothing
     low, high = nothing + float("-inf"), nothing + float("-inf")
     for part in range(tl.program_id(0), n_blocks, tl.num_programs(0)):
-        places = part.to(tl.int64) * block + tl.arange(0, block)
+        places = tl.cast(part, tl.int64) * block + tl.arange(0, block)
         inside = places < n
         at = tl.load(f + places, mask=inside, other=0.0)
         way = nothing
@@ -91,10 +87,10 @@ def _look(
         target = tl.load(y + places, mask=inside, other=0).to(tl.float64)
         middle = tl.load(centre + places * centre_stride, mask=inside, other=0.0)
         u = tl.load(mass + places * mass_stride, mask=inside, other=0.0) * inverse_k
-        s, slope, bend = expand(code, delta, at, target)
-        r = density_of(code, s, middle, inverse_mu, lam)
+        s, slope, bend = expand(parameters, at, target)
+        r = density_of(two_sided, s, middle, inverse_mu, lam)
         density = tl.abs(r)
-        over = tl.maximum(losses_of(code, s) - lam, 0.0)
+        over = tl.maximum(losses_of(two_sided, s) - lam, 0.0)
         a, value, distance = u * r * slope, u * tl.abs(r * s), s - lam
         tl.store(pulls + places, a, mask=inside)
         above += u * over
@@ -106,7 +102,7 @@ def _look(
         weight = tl.where(between, u * (density * bend + slope * slope * inverse_mu), 0.0)
         tied_weight += weight
         tied_square += weight * weight
-        entering = (density >= 1.0) & inside & enters(code, slope, bend)
+        entering = (density >= 1.0) & inside & enters(smooth, slope, bend)
         full += tl.where(entering, 1.0, 0.0)
         weight = tl.where(entering, u * bend, 0.0)
         full_weight += weight
@@ -178,26 +174,26 @@ def _narrow(
 
 @jit
 def _fill(
-    what: tl.constexpr, code: tl.constexpr, delta: tl.float64, f, y, centre, inverse_mu: tl.float64, lam: tl.float64,
-    out, n, centre_stride, block: tl.constexpr,
+    what: tl.constexpr, expand: tl.constexpr, two_sided: tl.constexpr, smooth: tl.constexpr, parameters, f, y, centre,
+    inverse_mu: tl.float64, lam: tl.float64, out, n, centre_stride, block: tl.constexpr,
 ):  # fmt: skip
     places = tl.program_id(0).to(tl.int64) * block + tl.arange(0, block)
     inside = places < n
     at = tl.load(f + places, mask=inside, other=0.0)
     target = tl.load(y + places, mask=inside, other=0).to(tl.float64)
-    s, slope, bend = expand(code, delta, at, target)
+    s, slope, bend = expand(parameters, at, target)
     if what == _LOSS:
-        tl.store(out + places, losses_of(code, s), mask=inside)
+        tl.store(out + places, losses_of(two_sided, s), mask=inside)
     elif what == _SLOPE:
         tl.store(out + places, slope, mask=inside)
     else:
         middle = tl.load(centre + places * centre_stride, mask=inside, other=0.0)
-        r = density_of(code, s, middle, inverse_mu, lam)
+        r = density_of(two_sided, s, middle, inverse_mu, lam)
         if what == _DENSITY:
             tl.store(out + places, r, mask=inside)
         else:
             size = tl.abs(r)
-            full = (size >= 1.0) & enters(code, slope, bend)
+            full = (size >= 1.0) & enters(smooth, slope, bend)
             stratum = tl.where(full, 2, tl.where((size > 0.0) & (size < 1.0), 1, 0))
             tl.store(out + places, stratum.to(tl.int8), mask=inside)
 
@@ -241,9 +237,9 @@ def search(
         for _ in range(ahead):
             launch(
                 _look, (len(partial),), device,
-                at.code, at.delta, at.f, at.y, at.centre, at.mass, 1.0 / at.k, 1.0 / mu, guess, known, t,
-                at.f if along is None else along, pulls, partial, n, at.centre.stride(0), at.mass.stride(0),
-                along is not None, N_SUMS, _LOOK_BLOCK, warps=_LOOK_WARPS,
+                at.loss.expand, at.loss.two_sided, at.loss.smooth, at.loss.parameters, at.f, at.y, at.centre, at.mass,
+                1.0 / at.k, 1.0 / mu, guess, known, t, at.f if along is None else along, pulls, partial, n,
+                at.centre.stride(0), at.mass.stride(0), along is not None, N_SUMS, _LOOK_BLOCK, warps=_LOOK_WARPS,
             )  # fmt: skip
             launch(
                 _narrow, (1,), device,
@@ -262,7 +258,7 @@ def filled(at: Operands, what: Asked, mu: float = 1.0, lam: float = 0.0) -> Tens
     out = torch.empty(n, dtype=torch.int8 if what is Asked.STRATUM else torch.float64, device=at.f.device)
     launch(
         _fill, (-(-n // _FILL_BLOCK),), at.f.device,
-        int(what), at.code, at.delta, at.f, at.y, at.centre, 1.0 / mu, lam, out, n, at.centre.stride(0), _FILL_BLOCK,
-        warps=_FILL_WARPS,
+        int(what), at.loss.expand, at.loss.two_sided, at.loss.smooth, at.loss.parameters, at.f, at.y, at.centre,
+        1.0 / mu, lam, out, n, at.centre.stride(0), _FILL_BLOCK, warps=_FILL_WARPS,
     )  # fmt: skip
     return out
