@@ -30,8 +30,8 @@ from atklearn.losses.individual import INDIVIDUAL_LOSSES
 from atklearn.problems import smoothing, threads
 from atklearn.problems.access import weighted_square
 from atklearn.problems.arrays import check_training
+from atklearn.problems.encoding import class_targets
 from atklearn.problems.objective import Problem
-from atklearn.problems.posing import class_targets
 from atklearn.solvers.exact import quasi_newton, system
 from atklearn.solvers.exact.solve import solve_linear
 

@@ -14,7 +14,7 @@ from sklearn.metrics import check_scoring
 from atklearn.losses.individual import Array
 from atklearn.measures.answers import Answers
 from atklearn.measures.scores import MeasureScorer, resolve_scoring
-from atklearn.problems.posing import Coefficients
+from atklearn.problems.encoding import Coefficients
 
 __all__ = ["Judge", "make_judge", "takes_weight"]
 

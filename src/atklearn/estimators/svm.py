@@ -11,9 +11,9 @@ from sklearn.utils._param_validation import StrOptions
 
 from atklearn.estimators.svm_base import KernelATk
 from atklearn.losses.labels import chosen_labels
+from atklearn.problems.encoding import Targets, class_targets
 from atklearn.problems.gram import KernelName
 from atklearn.problems.kernel_problem import KernelProblem
-from atklearn.problems.posing import Targets, class_targets
 from atklearn.problems.solution import Solution
 from atklearn.solvers.exact.collapse import warn_of_collapse
 from atklearn.solvers.kernel.machine import kernel_collapse_limit

@@ -17,10 +17,10 @@ from sklearn.utils.validation import check_is_fitted
 from atklearn.estimators.fitting import keeping_fitted_state, warn_unless_converged
 from atklearn.losses.aggregate import resolve_k
 from atklearn.losses.individual import Array
-from atklearn.problems.arrays import check_features, check_mass, check_training
+from atklearn.problems.arrays import check_features, check_training
+from atklearn.problems.encoding import Targets, plain, regression_targets
 from atklearn.problems.gram import Gram, Kernel
 from atklearn.problems.kernel_problem import KernelProblem
-from atklearn.problems.posing import Targets, published, regression_targets
 from atklearn.problems.solution import Solution
 from atklearn.solvers.kernel.machine import solve_kernel
 
@@ -83,7 +83,7 @@ class KernelATk(BaseEstimator):
                     "pass the kernel values between all training samples."
                 )
             targets = self._targets(y, sample_weight)
-            gram = self._gram(X, check_mass(sample_weight, y.size), targets.kept)
+            gram = self._gram(X, targets.weight, targets.kept)
             k = resolve_k(self.k, targets.total)
             problems = [
                 KernelProblem(
@@ -131,8 +131,15 @@ class KernelATk(BaseEstimator):
         self.support_vectors_ = np.empty((0, 0)) if self.kernel == "precomputed" else X[self.support_]
         self.dual_coef_ = np.ascontiguousarray(beta[:, support])
         self.intercept_ = np.array([solution.intercept for solution in solutions])
-        for name, value in published(targets, problems, solutions, problems[0].k).items():
-            setattr(self, name, value)
+        pairs = zip(problems, solutions, strict=True)
+        weights = targets.spread([problem.sample_weights(solution) for problem, solution in pairs])
+        self.sample_weights_ = weights[:, 0] if len(solutions) == 1 else weights
+        self.threshold_ = plain([solution.threshold for solution in solutions])
+        self.dual_gap_ = plain([solution.dual_gap for solution in solutions])
+        self.objective_ = plain([solution.objective for solution in solutions])
+        self.n_iter_ = plain([solution.n_iter for solution in solutions])
+        self.k_ = problems[0].k
+        self.k_share_ = min(self.k_ / targets.total, 1.0)
 
     def _scores(self, X: Any) -> npt.NDArray[Any]:
         """Return ``f(x) + b``, shape (n_samples, n_problems)."""
