@@ -25,7 +25,7 @@ from sklearn.model_selection import RepeatedKFold, RepeatedStratifiedKFold, Shuf
 
 from atklearn.core.collapse import collapse_share
 from atklearn.losses.individual import INDIVIDUAL_LOSSES
-from atklearn.problems.posing import Posing
+from atklearn.problems.encoding import ProblemEncoder
 from atklearn.selection.choosing import (
     choose_best,
     choose_within_error,
@@ -83,29 +83,29 @@ def load(directory: Path, name: str) -> tuple[np.ndarray, np.ndarray]:
     return X, y if name in CLASSIFICATION else (y - y.min()) / np.ptp(y)
 
 
-def k_grid(X: np.ndarray, y: np.ndarray, posing: Posing) -> np.ndarray:
-    return default_ks(8, collapse_share(posing.on(X, y).problems) if posing.is_classification else None)
+def k_grid(X: np.ndarray, y: np.ndarray, encoder: ProblemEncoder) -> np.ndarray:
+    return default_ks(8, collapse_share(encoder.on(X, y).problems) if encoder.is_classification else None)
 
 
-def cell_costs(X: Any, y: Any, train: Any, test: Any, ks: Any, posing: Posing) -> np.ndarray:
+def cell_costs(X: Any, y: Any, train: Any, test: Any, ks: Any, encoder: ProblemEncoder) -> np.ndarray:
     """Return error and balanced error, or RMSE and MAE, of every cell on the test rows: shape (2, n_ks, n_Cs)."""
-    fold = Fold(posing, X, y, None, (train, test), ks, CS)
-    X, y, _ = fold.part(1)
+    fold = Fold(encoder.encode(X, y), (train, test), ks, CS)
+    X, y, _ = fold.unseen()
     f = fold.path().decision(X)[:, :, 0]
-    if not posing.is_classification:
+    if not encoder.is_classification:
         return np.array([np.sqrt(((f - y) ** 2).mean(-1)), np.abs(f - y).mean(-1)])
     wrong = (f > 0) != (y > 0)
     return np.array([wrong.mean(-1), 0.5 * (wrong[..., y > 0].mean(-1) + wrong[..., y < 0].mean(-1))])
 
 
-def one_split(X: Any, y: Any, train: Any, test: Any, seed: int, posing: Posing) -> tuple[Any, Any, Any]:
+def one_split(X: Any, y: Any, train: Any, test: Any, seed: int, encoder: ProblemEncoder) -> tuple[Any, Any, Any]:
     """Return the k grid, the costs on the inner folds and the costs on the test part."""
     X = (X - X[train].mean(0)) / np.maximum(X[train].std(0), 1e-12)
-    ks = k_grid(X[train], y[train], posing)
-    splitter = RepeatedStratifiedKFold if posing.is_classification else RepeatedKFold
+    ks = k_grid(X[train], y[train], encoder)
+    splitter = RepeatedStratifiedKFold if encoder.is_classification else RepeatedKFold
     folds = splitter(n_splits=5, n_repeats=5 if y.size < 1500 else 2, random_state=seed)
-    inner = [cell_costs(X, y, train[a], train[b], ks, posing) for a, b in folds.split(X[train], y[train])]
-    return ks, np.array(inner), cell_costs(X, y, train, test, ks, posing)
+    inner = [cell_costs(X, y, train[a], train[b], ks, encoder) for a, b in folds.split(X[train], y[train])]
+    return ks, np.array(inner), cell_costs(X, y, train, test, ks, encoder)
 
 
 def collect(directory: Path, results: Path, n_splits: int, seed: int, sets: list[str]) -> None:
@@ -117,9 +117,9 @@ def collect(directory: Path, results: Path, n_splits: int, seed: int, sets: list
         outer = list(splitter(n_splits, test_size=0.25, random_state=seed).split(X, y))
         for weighting in ("plain", "balanced") if classification else ("plain",):
             loss = INDIVIDUAL_LOSSES["log_loss" if classification else "absolute_error"]()
-            posing = Posing(loss, "free", "balanced" if weighting == "balanced" else None)
+            encoder = ProblemEncoder(loss, "free", "balanced" if weighting == "balanced" else None)
             start = time.perf_counter()
-            runs = [one_split(X, y, a, b, seed + i, posing) for i, (a, b) in enumerate(outer)]
+            runs = [one_split(X, y, a, b, seed + i, encoder) for i, (a, b) in enumerate(outer)]
             for key, values in zip(("ks", "inner", "test"), zip(*runs, strict=True), strict=True):
                 stored[f"{name}/{weighting}/{key}"] = np.array(values)
             print(f"{name:<14}{weighting:<10}{time.perf_counter() - start:6.0f} s", flush=True)

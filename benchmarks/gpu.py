@@ -30,7 +30,7 @@ from claims.tensors import DEVICE, NOISE, ON_GPU, Data, wait
 from atklearn import ATkClassifier, ATkRegressor, CollapseWarning
 from atklearn.datasets import DATASETS, load_dataset
 from atklearn.losses.individual import INDIVIDUAL_LOSSES
-from atklearn.problems import namespaces, posing
+from atklearn.problems import encoding, namespaces
 
 SIZES = {100: 10**7 if ON_GPU else 10**4, 32: 10**8 if ON_GPU else 10**5}  # rows for so many columns
 CLASSIFICATION = [name for name, loss in INDIVIDUAL_LOSSES.items() if loss.task == "classification"]
@@ -152,7 +152,7 @@ def main() -> None:
     asked = parser.parse_args()
     where = torch.cuda.get_device_name() if ON_GPU else "CPU"
     print(f"{time.strftime('%Y-%m-%d')}, {where}, {os.cpu_count()} cores, torch {torch.__version__}")
-    posing.is_quicker_on_host = lambda *_: False  # else few numbers, and all on the CPU, were the compiled solver's
+    encoding.is_quicker_on_host = lambda *_: False  # else few numbers, and all on the CPU, were the compiled solver's
     for part in asked.parts:
         PARTS[part](asked)
 

@@ -30,7 +30,7 @@ from sklearn.model_selection import StratifiedKFold, StratifiedShuffleSplit, cro
 
 from atklearn import ATkClassifier, tilted
 from atklearn.losses.individual import resolve_individual_loss
-from atklearn.problems.posing import Posing
+from atklearn.problems.encoding import ProblemEncoder
 from atklearn.selection.folds import GRID_TOL, Fold
 
 AVERAGE_K = 1.0
@@ -172,7 +172,7 @@ def cross_validate(X: np.ndarray, y: np.ndarray, grids: Grids, seed: int) -> tup
         for weights, drop in [("balanced", 0.0), *product((None,), (0.0, *grids.trimmed))]:
             ks = grids.ks if drop == 0.0 or drop in grids.ranges else (AVERAGE_K,)
             ks = tuple(k for k in ks if k > drop)
-            path = Fold(Posing(loss, "free", weights), X, y, None, split, ks, grids.Cs, drop=drop).path()
+            path = Fold(ProblemEncoder(loss, "free", weights).encode(X, y), split, ks, grids.Cs, drop=drop).path()
             kind = "without drop" if drop == 0.0 else "with drop"
             missed[kind] += int((path.dual_gaps > GRID_TOL * path.objectives * (1.0 + 1e-9)).any(axis=-1).sum())
             missed[f"all {kind}"] += len(ks) * len(grids.Cs)
@@ -345,10 +345,10 @@ def aorr_split(directory: Path, name: str, loss: str, seed: int) -> np.ndarray:
     order = np.random.default_rng(seed).permutation(y.size)
     train, validation, test = np.split(order, [y.size // 2, 3 * y.size // 4])
     X = standardised(X, train)
-    posing = Posing(resolve_individual_loss(loss, "classification"), "free")
+    encoder = ProblemEncoder(resolve_individual_loss(loss, "classification"), "free")
     out = []
     for drop in AORR_DROPS:
-        path = Fold(posing, X, y, None, (train, test), AORR_KS, AORR_CS, drop=drop).path()
+        path = Fold(encoder.encode(X, y), (train, test), AORR_KS, AORR_CS, drop=drop).path()
         wrong = [(path.decision(X[part])[:, :, 0] > 0.0) != (y[part] > 0) for part in (validation, test)]
         out.append([100.0 * each.mean(axis=-1) for each in wrong])
     return np.array(out).transpose(1, 0, 2, 3)

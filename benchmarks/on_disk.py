@@ -30,9 +30,8 @@ from distributed import Client, get_client
 from threadpoolctl import threadpool_limits
 
 import atklearn
-import atklearn.dask as on_dask
-from atklearn import ondisk
 from atklearn.chunked.fleet import Fleet
+from atklearn.ondisk import ArrayChunks
 
 D_DISK = 100
 CHUNK_ROWS = 80_000
@@ -94,10 +93,10 @@ def fit_on_disk(engine: str, k: float, folder: Path) -> None:
     X: Any = np.load(folder / "X.npy", mmap_mode="r")
     y: Any = np.load(folder / "y.npy", mmap_mode="r")
     nbytes = X.nbytes
-    cls: Any = ondisk.ATkClassifier
+    X = ArrayChunks(X)
     if engine == "threads of Dask":
-        X, y, cls = lazy(folder / "X.npy"), lazy(folder / "y.npy"), on_dask.ATkClassifier
-    seconds, model = timed(lambda: cls(k=k, tol=1e-3).fit(X, y))
+        X, y = lazy(folder / "X.npy"), lazy(folder / "y.npy")
+    seconds, model = timed(lambda: atklearn.ATkClassifier(k=k, tol=1e-3).fit(X, y))
     print(
         f"{engine:<18}{k:>6.2g}{model.n_passes_:>8}{model.n_iter_:>7}{model.n_passes_ * nbytes / 1e9:>9.1f}"
         f"{model.dual_gap_ / model.objective_:>10.1e}{peak:>10.2f}{seconds:>9.1f}",
@@ -175,10 +174,10 @@ def bench_cluster(n: int = 4_000_000, *counts: int) -> None:
             for rows in sizes:
                 X, y = generated(rows)
                 for k in shares:
-                    on_dask.ATkClassifier(k=k, tol=1e-2).fit(X, y)  # compiles
+                    atklearn.ATkClassifier(k=k, tol=1e-2).fit(X, y)  # compiles
                     traffic: Counter[str] = Counter()
                     with weighing(traffic):
-                        seconds, model = timed(lambda X=X, y=y, k=k: on_dask.ATkClassifier(k=k).fit(X, y))
+                        seconds, model = timed(lambda X=X, y=y, k=k: atklearn.ATkClassifier(k=k).fit(X, y))
                     first.setdefault((rows, k), seconds)
                     per_step = (traffic.total() - traffic["survey"]) / model.n_iter_ / 1e3
                     print(

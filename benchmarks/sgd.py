@@ -26,7 +26,6 @@ from sklearn.preprocessing import scale
 from threadpoolctl import threadpool_limits
 
 from atklearn import (
-    SGD,
     ATkClassifier,
     ATkRegressor,
     CollapseWarning,
@@ -36,6 +35,8 @@ from atklearn import (
     average_top_k,
 )
 from atklearn.losses.individual import INDIVIDUAL_LOSSES
+from atklearn.problems.encoding import ProblemEncoder
+from atklearn.solvers.stochastic.sgd import SGD, solve_sgd
 
 # What the authors' settings give: one error of 200 for k in this range.
 TOY_RANGES = {(4, "log_loss"): (2, 20), (4, "hinge"): (3, 63), (6, "log_loss"): (2, 10), (6, "hinge"): (3, 30)}
@@ -59,8 +60,11 @@ def toy(data: Path) -> None:
         X, y = load(data / "toy" / f"case{case}.csv")
 
         def errors(k: int, loss: str = loss, X: np.ndarray = X, y: np.ndarray = y) -> int:
-            model = ATkClassifier(loss, k=k, C=100, solver=authors, penalize_intercept=True, tol=1e-12, max_iter=1000)
-            return int(np.sum(model.fit(X, y).predict(X) != y))
+            encoder = ProblemEncoder(INDIVIDUAL_LOSSES[loss](), "penalized")
+            problems = encoder.on(X, y, k=k, C=100.0)
+            found = solve_sgd(problems.problems[0], tol=1e-12, max_iter=1000, settings=authors)
+            decision = problems.coefficients([found]).decision(X)[0]
+            return int(np.sum(np.where(decision > 0.0, y.max(), y.min()) != y))
 
         inside = np.array([errors(k) for k in range(first, last + 1)])
         beyond = next(k for k in range(last + 1, 201) if errors(k) > 1)

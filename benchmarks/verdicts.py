@@ -32,7 +32,7 @@ from atklearn import CollapseWarning, atk_path
 from atklearn.core.collapse import collapse_share
 from atklearn.losses.individual import resolve_individual_loss
 from atklearn.measures import MEASURES, Answers
-from atklearn.problems.posing import Posing
+from atklearn.problems.encoding import ProblemEncoder
 from atklearn.selection.choosing import default_Cs, default_ks
 from atklearn.study.comparison import run_comparison
 from atklearn.study.evidence import choose, collect_grids
@@ -161,8 +161,8 @@ def hindsight(made: Made, measure: str, rows: tuple, fresh: tuple) -> tuple[floa
     X = StandardScaler().fit_transform(rows[0])
     for loss in COMPARED_LOSSES[made.task]:
         for weight in CLASS_WEIGHTS.values() if made.task == "classification" else (None,):
-            posing = Posing(resolve_individual_loss(loss, made.task), "free", weight, "The truth")
-            bound = collapse_share(posing.on(X, rows[1]).problems) if made.task == "classification" else None
+            encoder = ProblemEncoder(resolve_individual_loss(loss, made.task), "free", weight, "The truth")
+            bound = collapse_share(encoder.on(X, rows[1]).problems) if made.task == "classification" else None
             ks = [1.0] if loss in AVERAGE_ONLY else default_ks(8, bound).tolist()
             values = scores(made.task, measure, rows, fresh, loss, weight, ks, default_Cs(6).tolist())
             average.append(values[-1].min())

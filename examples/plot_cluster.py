@@ -4,7 +4,7 @@ The same optimum on a cluster
 
 The rows lie in blocks on several machines. A common shortcut is to fit every block by itself and to average the
 models. That is not the model of all rows, least of all when the largest losses live in a few blocks. How far off is
-it, and what does :mod:`atklearn.dask` do instead?
+it, and what do fits of Dask collections do instead?
 """
 
 # %%
@@ -20,7 +20,7 @@ import numpy as np
 from distributed import Client, LocalCluster
 
 from atklearn import ATkRegressor, average_top_k
-from atklearn.dask import ATkRegressor as ATkRegressorOnDask
+from atklearn.dask import DaskChunks
 
 plt.rcParams.update({"font.size": 11, "axes.spines.top": False, "axes.spines.right": False})
 AVERAGE, ATK, OTHER, ANOTHER = "#B5568F", "#009E73", "#0072B2", "#C98A00"
@@ -70,7 +70,7 @@ with (
 ):
     X_spread = da.from_array(X, chunks=(n_rows, 5)).persist()
     y_spread = da.from_array(y, chunks=n_rows).persist()
-    model = ATkRegressorOnDask(k=k, C=C, client=client).fit(X_spread, y_spread)
+    model = ATkRegressor(k=k, C=C).fit(DaskChunks(X_spread, client=client), y_spread)
     weights = model.sample_weights_.compute().reshape(n_blocks, n_rows).sum(axis=1)
 
 ways = {

@@ -64,20 +64,20 @@ def main(names):
 
 def run_checks(name):
     import atklearn
-    from atklearn.problems import posing
+    from atklearn.problems import encoding
 
     options = {"ks": 2, "Cs": 2, "cv": 2} if name.endswith("CV") else {}
     estimator = getattr(atklearn, name)(tol=1e-9, **options)
     checks = checks_of(estimator)
-    by_default = posing.is_quicker_on_host
-    for posing.is_quicker_on_host in (by_default, lambda *_: False):  # by compiled code, then as tensors
+    by_default = encoding.is_quicker_on_host
+    for encoding.is_quicker_on_host in (by_default, lambda *_: False):  # by compiled code, then as tensors
         for check in checks:
             try:
                 check(estimator)
             except BaseException:  # SkipTest is an exception like any other
                 print(f"failed for {name}: {check.func.__name__} {check.keywords}", file=sys.stderr)
                 raise
-    posing.is_quicker_on_host = by_default
+    encoding.is_quicker_on_host = by_default
     print(name, len(checks), sorted({namespace for check in checks for namespace, _ in device_of(check)}))
 
 

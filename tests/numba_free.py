@@ -33,7 +33,7 @@ from atklearn.core.store import PlainStore
 from atklearn.losses.compiling import HAS_NUMBA
 from atklearn.losses.individual import INDIVIDUAL_LOSSES
 from atklearn.problems.arrays import check_training
-from atklearn.problems.posing import class_targets
+from atklearn.problems.encoding import class_targets
 from atklearn.stores import threads
 
 ESTIMATORS = (

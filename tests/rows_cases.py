@@ -16,7 +16,7 @@ from atklearn.chunked.sights import Sight, View
 from atklearn.chunked.survey import survey
 from atklearn.core.store import PlainStore
 from atklearn.losses.individual import INDIVIDUAL_LOSSES, IndividualLoss, Kink
-from atklearn.ondisk.executor_engine import ArrayChunks, ExecutorEngine
+from atklearn.ondisk.executor_engine import ArrayBlocks, ExecutorEngine
 from atklearn.stores.compiled import CompiledRows
 
 HAS_TORCH = find_spec("torch") is not None
@@ -43,7 +43,7 @@ class InLine(Executor):
 def in_chunks(X, y, mass, loss, ones):
     """Return rows in chunks: one of a single row, an empty one, one with most of the rows."""
     ends = [1, 1, 4, 5, y.size - 2, y.size]
-    engine = ExecutorEngine(ArrayChunks(X, y, mass, ends=ends), InLine())
+    engine = ExecutorEngine(ArrayBlocks(X, y, mass, ends=ends), InLine())
     fleet, sight = Fleet(engine), Sight(token=0)
     return ChunkedRows(fleet, View(sight, loss, ones), survey(fleet, X.shape[1], has_labels=False).counted())
 

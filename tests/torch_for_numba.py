@@ -15,6 +15,9 @@ import scipy.sparse as sp
 from sklearn.datasets import load_iris
 
 import atklearn
+from atklearn.losses.individual import LogLoss
+from atklearn.problems.encoding import ProblemEncoder
+from atklearn.solvers.stochastic.sgd import solve_sgd
 
 SHORT = {"tol": 1e-9, "C": 5.0}
 
@@ -49,7 +52,7 @@ def refused():
     found = {}
     for name, fit in {
         "sparse": lambda: atklearn.ATkClassifier(k=1.0).fit(sp.csr_array(X), y),
-        "stochastic": lambda: atklearn.ATkClassifier(k=1.0, solver="sgd").fit(X, y),
+        "stochastic": lambda: solve_sgd(ProblemEncoder(LogLoss(), "free").on(X, y).problems[0]),
     }.items():
         try:
             fit()

@@ -69,8 +69,6 @@ def on_the_cluster(
     setting: Setting, n: int, k: float, theirs: Callable[[Any, Any, Any, Any], Callable[[], Any]]
 ) -> Contest:
     """Return a contest of fits on a cluster; ``theirs`` is given the collections and the arrays."""
-    from atklearn.dask import ATkClassifier as OnDask
-
     n = setting.rows(n)
     stack = ExitStack()
     try:
@@ -88,7 +86,7 @@ def on_the_cluster(
     def excess(model: Any, fitted: Any) -> tuple[float, float]:
         return own.of(model), (own if isinstance(fitted, ATkClassifier) else average).of(fitted)
 
-    return Contest(lambda: OnDask(k=k, C=float(n)).fit(X, y), other, excess, close=stack.close)
+    return Contest(lambda: ATkClassifier(k=k, C=float(n)).fit(X, y), other, excess, close=stack.close)
 
 
 def against_dask_ml(setting: Setting, *, solver: str) -> Contest:

@@ -13,7 +13,7 @@ from sklearn.svm import LinearSVC
 from atklearn import atk_path
 from atklearn.core.solve import solve_linear
 from atklearn.losses.individual import INDIVIDUAL_LOSSES
-from atklearn.problems.posing import Posing
+from atklearn.problems.encoding import ProblemEncoder
 from claims.accuracy import Yardstick
 from claims.claim import LOSS_NAMES, Claim, Contest, Setting, shape
 from claims.data import linear_data
@@ -63,7 +63,7 @@ def against_single_fits(setting: Setting, *, size: tuple[int, int], loss: str) -
 
 def against_cold_fits(setting: Setting, *, loss: str) -> Contest:
     X, y = linear_data(loss, setting.rows(LARGE[0]), LARGE[1], noise=noise_of(LARGE))
-    (problem,) = Posing(INDIVIDUAL_LOSSES[loss](), "free").on(X, y).problems
+    (problem,) = ProblemEncoder(INDIVIDUAL_LOSSES[loss](), "free").on(X, y).problems
     ks, Cs = KS[LARGE], CS[LARGE]
 
     def excess(path: Any, fits: list[Any]) -> tuple[float, float]:

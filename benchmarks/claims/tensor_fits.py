@@ -14,9 +14,9 @@ TOL = 1e-6
 
 def on_device() -> None:
     """Let tensors do all that is asked of them: few numbers, and all on the CPU, would go to the other solver."""
-    from atklearn.problems import posing
+    from atklearn.problems import encoding
 
-    posing.is_quicker_on_host = lambda *_: False
+    encoding.is_quicker_on_host = lambda *_: False
 
 
 def gap(model: Any) -> float:

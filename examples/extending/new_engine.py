@@ -3,16 +3,14 @@
 from functools import partial, reduce
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import ClassVar
 
 import numpy as np
 from joblib import Parallel, delayed
 
+from atklearn import ATkClassifier
 from atklearn.chunked.chunk import Block
-from atklearn.chunked.chunked_base import ChunkedATk
-from atklearn.chunked.chunked_posing import ChunkedData
+from atklearn.chunked.chunks import ChunkedData, Chunks
 from atklearn.chunked.fleet import Reply, answer, forget
-from atklearn.estimators import linear
 
 
 def read_block(path):
@@ -53,27 +51,40 @@ class JoblibEngine:
         forget(fit)
 
 
-class ATkClassifierOnFiles(ChunkedATk, linear.ATkClassifier):
-    """``ATkClassifier`` on a folder of .npz files: ``fit(folder, None)``."""
+class FileChunks(Chunks):
+    """A folder of .npz files as the X of a fit: ``ATkClassifier().fit(FileChunks(folder), None)``.
 
-    _local = linear.ATkClassifier
-    _own_parameters: ClassVar = {"checkpoint": None, "n_jobs": 1}
-    _own_constraints: ClassVar = {**ChunkedATk._own_constraints, "n_jobs": [int]}
+    Parameters
+    ----------
+    folder : path
+        With a file for every chunk.
+    n_jobs : int
+    checkpoint : path, default=None
+    """
 
-    def _open(self, X, y, sample_weight):
+    def __init__(self, folder, n_jobs=1, checkpoint=None):
+        super().__init__(checkpoint=checkpoint)
+        self.paths, self.n_jobs = sorted(Path(folder).glob("*.npz")), n_jobs
+        if not self.paths:
+            raise ValueError(f"A folder with .npz files is expected, got {str(folder)!r} without one.")
+
+    def open(self, y, sample_weight=None):
+        """Return the rows as an engine holds them."""
         if y is not None or sample_weight is not None:
-            raise ValueError("The files are expected to hold targets and weights; call fit(folder, None).")
-        paths = sorted(Path(X).glob("*.npz"))
-        if not paths:
-            raise ValueError(f"A folder with .npz files is expected, got {str(X)!r} without one.")
+            raise ValueError("The files are expected to hold targets and weights; call fit(chunks, None).")
 
         def spread(columns):
             """Return the sample weights, file after file, a column per problem."""
-            blocks = enumerate(map(read_block, paths))  # one at a time
+            blocks = enumerate(map(read_block, self.paths))  # one at a time
             return np.concatenate([np.stack([c.make(block, i) for c in columns], axis=1) for i, block in blocks])
 
-        n_features = read_block(paths[0]).X.shape[1]
-        return ChunkedData(JoblibEngine(paths, self.n_jobs), n_features, None, spread, n_reads_to_spread=1)
+        n_features = read_block(self.paths[0]).X.shape[1]
+        return ChunkedData(JoblibEngine(self.paths, self.n_jobs), n_features, None, spread, n_reads_to_spread=1)
+
+    def map_rows(self, function):
+        """Return what a function of rows gives, file after file."""
+        rows = (read_block(path).X for path in self.paths)
+        return np.concatenate([function(X) for X in rows if len(X)])
 
 
 def write_parts(folder, X, y, ends):
@@ -89,8 +100,8 @@ def main():
     y = X[:, 0] + 0.5 * rng.standard_normal(3000) > 0.0
     with TemporaryDirectory() as folder:
         write_parts(folder, X, y, ends=[1000, 1500, 3000])
-        model = ATkClassifierOnFiles(k=0.5, tol=1e-9, n_jobs=2).fit(folder, None)
-    local = linear.ATkClassifier(k=0.5, tol=1e-9).fit(X, y)
+        model = ATkClassifier(k=0.5, tol=1e-9).fit(FileChunks(folder, n_jobs=2), None)
+    local = ATkClassifier(k=0.5, tol=1e-9).fit(X, y)
     apart = np.linalg.norm(model.coef_ - local.coef_) / np.linalg.norm(local.coef_)
     print(f"{model.n_passes_} passes over the files, coefficients within 1e-6 of those in memory: {apart < 1e-6}")
 

@@ -32,12 +32,10 @@ from atklearn.losses.tilting import TiltedLoss, tilted
 from atklearn.selection.display import KCurveDisplay
 from atklearn.selection.dropping import DropAtJump, DropChoice, choose_drop, drop_at_jump
 from atklearn.selection.paths import ATkPath, atk_path
-from atklearn.solvers.stochastic.sgd import SGD
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "SGD",
     "ATkClassifier",
     "ATkClassifierCV",
     "ATkPath",

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from chunk_cases import assert_same_fit
 
-from atklearn.ondisk import ATkClassifier, ATkClassifierCV, ATkRegressor
+from atklearn import ATkClassifier, ATkClassifierCV, ATkRegressor
+from atklearn.ondisk import ArrayChunks
 from atklearn.ondisk.executor_engine import ExecutorEngine
 
 
@@ -32,9 +33,14 @@ BAD = {
     "no weight": (X, Y, 0.0 * ONES, r"At least one row with positive weight is expected"),
     "one class": (X, np.zeros(F.size, int), None, r"at least 2 classes"),
     "numbers as labels": (X, F, None, r"Unknown label type: continuous"),
-    "too few targets": (X, Y[:-1], None, r"y and sample_weight as long"),
+    "too few targets": (X, Y[:-1], None, r"y is expected to be as long as X, which has 3000 rows, got shape \(2999,\)"),
+    "one weight": (X, Y, ONES[:1], r"sample_weight is expected to be as long as X"),
+    "no targets": (X, None, None, r"y is expected to be as long as X, .* got shape \(\)"),
     "no rows": (X[:0], Y[:0], None, r"expected to have rows and columns"),
     "a vector": (X[:, 0], Y, None, r"two dimensions"),
+    "a list": (X[:3].tolist(), Y[:3], None, r"two dimensions, .* got list"),
+    "a folder": ("folder/", Y, None, r"expected to be that of a \.npy file, got 'folder/'"),
+    "a name as targets": (X, "y", None, r"expected to be that of a \.npy file, got 'y'"),
 }
 
 
@@ -43,16 +49,37 @@ def test_bad_data_are_told_with_the_chunk_they_are_in(what):
     X, y, weight, told = BAD[what]
     cls = ATkRegressor if what == "infinite target" else ATkClassifier
     with pytest.raises(ValueError, match=told):
-        cls(k=0.5, chunk_rows=1000).fit(X, y, weight)
+        cls(k=0.5).fit(ArrayChunks(X, chunk_rows=1000), y, weight)
 
 
 def test_what_chunks_cannot_do_is_told():
-    with pytest.raises(ValueError, match=r"solver is expected to be 'exact'.*SGDATkClassifier"):
-        ATkClassifier(solver="sgd").fit(X, Y)
+    chunks = ArrayChunks(X)
+    with pytest.raises(ValueError, match=r"drop is expected to be 0, got 0.1"):
+        ATkClassifier(drop=0.1).fit(chunks, Y)
     with pytest.raises(ValueError, match=r"cv is expected to be a number of folds"):
-        ATkClassifierCV(cv=[(np.arange(10), np.arange(10, 20))]).fit(X, Y)
+        ATkClassifierCV(cv=[(np.arange(10), np.arange(10, 20))]).fit(chunks, Y)
     with pytest.raises(ValueError, match=r"between 2 and the number of samples"):
-        ATkClassifierCV(cv=5000).fit(X, Y)
+        ATkClassifierCV(cv=5000).fit(chunks, Y)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"chunk_rows": 0}, "chunk_rows is expected to be an int >= 1, or None, got 0"),
+        ({"chunk_rows": 1.5}, "got 1.5"),
+        ({"executor": 4}, "executor is expected to be one of concurrent.futures, or None, got 4"),
+        ({"checkpoint": 3}, "checkpoint is expected to be the path of a file, or None, got 3"),
+    ],
+)
+def test_wrong_options_are_told_at_once(options, told):
+    with pytest.raises(ValueError, match=told):
+        ArrayChunks(X, **options)
+
+
+def test_a_memory_mapped_array_as_it_is_is_an_array_in_memory(tmp_path):
+    np.save(tmp_path / "X.npy", X)
+    model = ATkClassifier(k=0.5).fit(np.load(tmp_path / "X.npy", mmap_mode="r"), Y)
+    assert not hasattr(model, "n_passes_")
 
 
 def interrupt_at(monkeypatch, number):
@@ -71,21 +98,22 @@ def interrupt_at(monkeypatch, number):
 
 def test_an_interrupted_fit_leaves_the_former_model_and_goes_on_where_it_stopped(monkeypatch, tmp_path):
     path = tmp_path / "folder" / "fit.checkpoint"
-    options = {"k": 0.5, "tol": 1e-10, "chunk_rows": 700, "checkpoint": path}
-    model = ATkClassifier(**options | {"k": 1.0, "checkpoint": None}).fit(X, Y)
+    options = {"k": 0.5, "tol": 1e-10}
+    model = ATkClassifier(**options | {"k": 1.0}).fit(X, Y)
     before = model.coef_.copy()
     with monkeypatch.context() as patched:
         whole = interrupt_at(patched, 0)
-        expected = ATkClassifier(**options).fit(X, Y)
+        expected = ATkClassifier(**options).fit(ArrayChunks(X, chunk_rows=700), Y)
     with monkeypatch.context() as patched:
         interrupt_at(patched, 3 * len(whole) // 4)
-        with pytest.raises(KeyboardInterrupt):
-            model.set_params(k=0.5, checkpoint=path).fit(X, Y)
+        with pytest.raises(KeyboardInterrupt) as stopped:
+            model.set_params(k=0.5).fit(ArrayChunks(X, chunk_rows=700, checkpoint=path), Y)
+    assert "goes on from there" in stopped.value.__notes__[0]
     np.testing.assert_array_equal(model.coef_, before)
     assert path.exists()
     with monkeypatch.context() as patched:
         rest = interrupt_at(patched, 0)
-        resumed = ATkClassifier(**options | {"chunk_rows": 450}).fit(X, Y)
+        resumed = ATkClassifier(**options).fit(ArrayChunks(X, chunk_rows=450, checkpoint=path), Y)
     assert len(rest) < len(whole)
     assert resumed.n_iter_ < expected.n_iter_
     assert_same_fit(resumed, expected)
@@ -94,32 +122,33 @@ def test_an_interrupted_fit_leaves_the_former_model_and_goes_on_where_it_stopped
 
 def test_the_checkpoint_of_another_fit_is_refused(monkeypatch, tmp_path):
     path = tmp_path / "fit.checkpoint"
-    options = {"chunk_rows": 700, "checkpoint": path}
+    chunks = ArrayChunks(X, chunk_rows=700, checkpoint=path)
     with monkeypatch.context() as patched:
         interrupt_at(patched, 30)
         with pytest.raises(KeyboardInterrupt):
-            ATkClassifier(k=0.5, **options).fit(X, Y)
+            ATkClassifier(k=0.5).fit(chunks, Y)
     with pytest.raises(ValueError, match=r"same fit, got one with another k"):
-        ATkClassifier(k=0.6, **options).fit(X, Y)
+        ATkClassifier(k=0.6).fit(chunks, Y)
     with pytest.raises(ValueError, match=r"same fit, got one with another .*rows"):
-        ATkClassifier(k=0.5, **options).fit(X[:-1], Y[:-1])
+        ATkClassifier(k=0.5).fit(ArrayChunks(X[:-1], chunk_rows=700, checkpoint=path), Y[:-1])
     path.write_bytes(b"something else")
     with pytest.raises(ValueError, match=r"cannot be read"):
-        ATkClassifier(k=0.5, **options).fit(X, Y)
+        ATkClassifier(k=0.5).fit(chunks, Y)
 
 
 def test_scores_of_finished_folds_are_not_computed_again(monkeypatch, tmp_path):
-    options = {"ks": [0.4, 1.0], "Cs": [1.0, 100.0], "cv": 3, "chunk_rows": 1500, "checkpoint": tmp_path / "search"}
+    options = {"ks": [0.4, 1.0], "Cs": [1.0, 100.0], "cv": 3}
+    chunks = ArrayChunks(X, chunk_rows=1500, checkpoint=tmp_path / "search")
     with monkeypatch.context() as patched:
         whole = interrupt_at(patched, 0)
-        expected = ATkClassifierCV(**options).fit(X, Y)
+        expected = ATkClassifierCV(**options).fit(chunks, Y)
     with monkeypatch.context() as patched:
         interrupt_at(patched, len(whole) // 2)
         with pytest.raises(KeyboardInterrupt):
-            ATkClassifierCV(**options).fit(X, Y)
+            ATkClassifierCV(**options).fit(chunks, Y)
     with monkeypatch.context() as patched:
         rest = interrupt_at(patched, 0)
-        resumed = ATkClassifierCV(**options).fit(X, Y)
+        resumed = ATkClassifierCV(**options).fit(chunks, Y)
     assert len(rest) < 0.8 * len(whole)
     np.testing.assert_allclose(resumed.cv_results_["mean_test_score"], expected.cv_results_["mean_test_score"])
     assert list(tmp_path.iterdir()) == []

@@ -13,27 +13,28 @@ from chunk_cases import CUTS, N_PROBLEMS, assert_same_fit, cuts, draw_case
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-import atklearn as memory
-from atklearn import CollapseWarning
+from atklearn import ATkClassifier, ATkRegressor, ATkRegressorCV, CollapseWarning
 from atklearn.chunked import chunk_store, survey
-from atklearn.chunked.chunked_posing import ChunkedData
 from atklearn.chunked.fleet import forget
 from atklearn.chunked.sights import FoldPart
-from atklearn.ondisk import ATkClassifier, ATkRegressor, ATkRegressorCV
-from atklearn.ondisk.estimators_ondisk import OnDisk
-from atklearn.ondisk.executor_engine import ArrayChunks, ExecutorEngine
+from atklearn.ondisk import ArrayChunks
+from atklearn.ondisk.executor_engine import ExecutorEngine
+
+
+class Cut(ArrayChunks):
+    """Chunks that end at given rows."""
+
+    def __init__(self, X, ends):
+        super().__init__(X)
+        self.given = ends
+
+    def ends(self):
+        return self.given
 
 
 def fit_in_chunks(case, ends, **options):
-    """Fit with chunks that end at given rows."""
-
-    class Cut(ATkClassifier if case.is_classification else ATkRegressor):
-        def _open(self, X, y, sample_weight):
-            chunks = ArrayChunks(X, y, sample_weight, ends=ends)
-            whole = OnDisk._open(self, X, y, sample_weight)
-            return ChunkedData(ExecutorEngine(chunks), whole.n_features, None, whole.spread)
-
-    return Cut(**case.options | options).fit(case.X, case.y, case.weight)
+    cls = ATkClassifier if case.is_classification else ATkRegressor
+    return cls(**case.options | options).fit(Cut(case.X, ends), case.y, case.weight)
 
 
 @pytest.mark.parametrize("seed", range(N_PROBLEMS))
@@ -55,7 +56,8 @@ def draw(n=3000, d=6, seed=0):
 def test_a_chunk_that_has_forgotten_everything_answers_as_before(monkeypatch):
     """What happens when a worker dies: its chunks are read anew elsewhere, and know only what they are told."""
     X, f = draw()
-    remembered = ATkClassifier(k=0.4, chunk_rows=500, tol=1e-10).fit(X, f > 0.0)
+    chunks = ArrayChunks(X, chunk_rows=500)
+    remembered = ATkClassifier(k=0.4, tol=1e-10).fit(chunks, f > 0.0)
     ask, asked = ExecutorEngine.ask, []
 
     def forgetful(engine, request, chunks, **options):
@@ -65,7 +67,7 @@ def test_a_chunk_that_has_forgotten_everything_answers_as_before(monkeypatch):
         return ask(engine, request, chunks, **options)
 
     monkeypatch.setattr(ExecutorEngine, "ask", forgetful)
-    forgetting = ATkClassifier(k=0.4, chunk_rows=500, tol=1e-10).fit(X, f > 0.0)
+    forgetting = ATkClassifier(k=0.4, tol=1e-10).fit(chunks, f > 0.0)
     assert forgetting.n_passes_ > remembered.n_passes_
     assert_same_fit(forgetting, remembered, rtol=1e-8)
 
@@ -74,7 +76,7 @@ def test_a_chunk_that_has_forgotten_everything_answers_as_before(monkeypatch):
 def test_a_newton_step_reads_the_data_twice(loss):
     X, f = draw()
     cls, y = (ATkRegressor, f) if loss == "absolute_error" else (ATkClassifier, np.where(f > 0.0, "yes", "no"))
-    model = cls(loss, k=0.6, chunk_rows=1000).fit(X, y)
+    model = cls(loss, k=0.6).fit(ArrayChunks(X, chunk_rows=1000), y)
     fixed = 7  # survey; first point, its gradient, its curvature; another first smoothing; proof; sample_weights_
     assert model.n_iter_ >= 5
     assert model.n_passes_ <= 2 * model.n_iter_ + fixed
@@ -89,8 +91,8 @@ def test_a_small_top_is_solved_on_the_rows_that_are_in_it(loss, room, monkeypatc
         for module in (survey, chunk_store):
             monkeypatch.setattr(module, "ROOM", room)
     options = {"loss": loss, "k": 0.03, "tol": 1e-9}
-    model = ATkRegressor(chunk_rows=1700, **options).fit(X, f)
-    assert_same_fit(model, memory.ATkRegressor(**options).fit(X, f))
+    model = ATkRegressor(**options).fit(ArrayChunks(X, chunk_rows=1700), f)
+    assert_same_fit(model, ATkRegressor(**options).fit(X, f))
     assert room is not None or model.n_passes_ <= 15
     assert model.dual_gap_ <= 1e-9 * model.objective_
 
@@ -109,7 +111,7 @@ def test_what_travels_does_not_grow_with_the_rows(monkeypatch):
     monkeypatch.setattr(ExecutorEngine, "ask", weigh)
     for n in (20_000, 200_000):
         X, f = draw(n)
-        ATkClassifier(k=0.4, chunk_rows=n // 4, tol=1e-4).fit(X, f > 0.0)
+        ATkClassifier(k=0.4, tol=1e-4).fit(ArrayChunks(X, chunk_rows=n // 4), f > 0.0)
     assert sizes[200_000] < 1.2 * sizes[20_000]
 
 
@@ -117,18 +119,17 @@ def test_k_is_chosen_as_in_memory():
     X, f = draw(12_000)
     options = {"scoring": "worst_class_error"}
     weight = np.random.default_rng(1).integers(1, 3, f.size).astype(float)
-    model = ATkClassifier(chunk_rows=5000, **options).fit(X, f > 1.0, weight)
-    assert model.k_share_ == pytest.approx(memory.ATkClassifier(**options).fit(X, f > 1.0, weight).k_share_, rel=1e-9)
+    model = ATkClassifier(**options).fit(ArrayChunks(X, chunk_rows=5000), f > 1.0, weight)
+    assert model.k_share_ == pytest.approx(ATkClassifier(**options).fit(X, f > 1.0, weight).k_share_, rel=1e-9)
 
 
 def test_weights_of_samples_are_those_in_memory():
     X, f = draw(500)
     weight = np.random.default_rng(1).integers(0, 3, f.size).astype(float)
     options = {"k": 0.3, "tol": 1e-12}
-    model = ATkRegressor(chunk_rows=111, **options).fit(X, f, weight)
-    np.testing.assert_allclose(
-        model.sample_weights_, memory.ATkRegressor(**options).fit(X, f, weight).sample_weights_, atol=1e-6
-    )
+    model = ATkRegressor(**options).fit(ArrayChunks(X, chunk_rows=111), f, weight)
+    expected = ATkRegressor(**options).fit(X, f, weight).sample_weights_
+    np.testing.assert_allclose(model.sample_weights_, expected, atol=1e-6)
 
 
 def test_processes_map_files_by_themselves(tmp_path):
@@ -138,22 +139,23 @@ def test_processes_map_files_by_themselves(tmp_path):
         np.save(tmp_path / f"{name}.npy", array)
         files.append(np.load(tmp_path / f"{name}.npy", mmap_mode="r"))
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as executor:
-        model = ATkRegressor(k=0.3, chunk_rows=300, executor=executor, tol=1e-9).fit(files[0][500:], files[1][500:])
-    assert_same_fit(model, memory.ATkRegressor(k=0.3, tol=1e-9).fit(X[500:], f[500:]))
+        chunks = ArrayChunks(files[0][500:], chunk_rows=300, executor=executor)
+        model = ATkRegressor(k=0.3, tol=1e-9).fit(chunks, files[1][500:])
+    assert_same_fit(model, ATkRegressor(k=0.3, tol=1e-9).fit(X[500:], f[500:]))
+    by_name = ATkRegressor(k=0.3, tol=1e-9).fit(ArrayChunks(tmp_path / "X.npy"), tmp_path / "f.npy")
+    assert_same_fit(by_name, ATkRegressor(k=0.3, tol=1e-9).fit(X, f))
 
 
-def test_the_estimator_in_memory_comes_out_and_predicts():
+def test_what_is_fitted_on_chunks_predicts_from_arrays_and_from_chunks():
     X, f = draw(600)
     y = np.where(f > 1.0, "high", np.where(f > -1.0, "middle", "low"))
-    model = clone(ATkClassifier(k=0.8, chunk_rows=100)).fit(X, y)
-    local = model.to_local()
-    assert type(local) is memory.ATkClassifier
-    assert local.get_params() == {
-        name: value for name, value in model.get_params().items() if name in local.get_params()
-    }
-    np.testing.assert_array_equal(local.predict(X), model.predict(X))
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict_proba(X), local.predict_proba(X))
-    assert model.score(X, y) > 0.6
+    chunks = ArrayChunks(X, chunk_rows=100)
+    model = clone(ATkClassifier(k=0.8)).fit(chunks, y)
+    np.testing.assert_array_equal(model.predict(chunks), pickle.loads(pickle.dumps(model)).predict(X))
+    for method in ("decision_function", "predict_proba", "predict_log_proba"):
+        np.testing.assert_allclose(getattr(model, method)(chunks), getattr(model, method)(X), rtol=1e-12)
+    assert model.score(chunks, y) == model.score(X, y) > 0.6
+    assert not hasattr(model.fit(X, y), "n_passes_")
 
 
 @pytest.mark.parametrize("is_weighted", [False, True])
@@ -161,17 +163,16 @@ def test_grids_are_scored_as_in_memory_on_the_same_folds(is_weighted):
     X, f = draw(400)
     weight = np.random.default_rng(1).uniform(0.5, 2.0, f.size) if is_weighted else None
     grid = {"ks": [0.3, 1.0], "Cs": [1.0, 100.0]}
-    model = ATkRegressorCV(cv=3, chunk_rows=91, **grid).fit(X, f, weight)
+    model = ATkRegressorCV(cv=3, **grid).fit(ArrayChunks(X, chunk_rows=91), f, weight)
     seed = int(np.random.RandomState(0).randint(1, 2**31 - 1, size=1)[0])
     splits = []
     for fold in range(3):
         inside = FoldPart(3, fold, seed, is_held_out=True).of(X)
         splits.append((np.flatnonzero(~inside), np.flatnonzero(inside)))
     assert min(test.size for _, test in splits) > 80
-    expected = memory.ATkRegressorCV(cv=splits, **grid).fit(X, f, weight)
+    expected = ATkRegressorCV(cv=splits, **grid).fit(X, f, weight)
     for fold in range(3):
         name = f"split{fold}_test_score"
         np.testing.assert_allclose(model.cv_results_[name], expected.cv_results_[name], atol=2e-3)
     assert model.best_params_ == expected.best_params_
     assert_same_fit(model, model.best_estimator_)
-    assert type(model.to_local().best_estimator_) is memory.ATkRegressor

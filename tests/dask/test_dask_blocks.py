@@ -75,7 +75,7 @@ def test_sparse_blocks_stay_sparse_and_tell_no_size():
 @pytest.mark.parametrize(
     ("X", "y", "told"),
     [
-        (X, Y, "X is expected to be a Dask array or dataframe, got numpy.ndarray; for data in memory"),
+        (X, Y, "X is expected to be a Dask array or dataframe, got numpy.ndarray; pass data in memory"),
         (FRAME, Y, "got pandas.DataFrame"),
         (da.ones(10), Y, r"two dimensions and a known number of columns, got shape \(10,\)"),
         (da.from_array(X), Y[:9], "y is expected to have an entry for every row of X, got 9 for 10 rows"),

@@ -1,4 +1,4 @@
-"""The estimators on Dask: those in memory, on collections; predictions that wait; fits that survive."""
+"""The estimators on Dask collections: the fits in memory; predictions that wait; fits that survive."""
 
 from __future__ import annotations
 
@@ -19,9 +19,8 @@ from distributed import Client, LocalCluster
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-import atklearn as memory
-from atklearn import CollapseWarning
-from atklearn.dask import ATkClassifier, ATkClassifierCV, ATkRegressor, ClusterLostError
+from atklearn import ATkClassifier, ATkClassifierCV, ATkRegressor, CollapseWarning
+from atklearn.dask import ClusterLostError, DaskChunks
 from atklearn.dask.cluster import Cluster
 from atklearn.dask.cluster_engine import ClusterEngine
 
@@ -80,16 +79,45 @@ def test_predictions_are_lazy_and_those_in_memory():
     ends = [0, 300, 300, 1500, 2000]
     array, (table, labels, _) = cut_array(X, ends), as_tables(X, y, None, ends)
     for collection, targets in ((array, y), (table, labels)):
-        model = ATkClassifier(k=0.9).fit(collection, targets)
-        local, known = model.to_local(), collection.compute()
+        model, known = ATkClassifier(k=0.9).fit(collection, targets), collection.compute()
         for method in ("predict", "decision_function", "predict_proba", "predict_log_proba"):
-            found, expected = getattr(model, method)(collection), getattr(local, method)(known)
+            found, expected = getattr(model, method)(collection), getattr(model, method)(known)
             assert isinstance(found, da.Array)
             assert found.dtype == expected.dtype
             np.testing.assert_array_equal(found.compute(), expected)
-            np.testing.assert_array_equal(getattr(model, method)(known), expected)
-        assert model.score(known, y) == local.score(known, y)
-    assert not hasattr(ATkClassifier("hinge"), "predict_proba")
+        assert model.score(known, y) == model.score(collection, targets) > 0.5
+    regressor = ATkRegressor(k=0.9).fit(array, f)
+    np.testing.assert_allclose(regressor.score(array, f), regressor.score(X, f), rtol=1e-12)
+
+
+@pytest.mark.parametrize("columns", [["x0", "x1"], [f"x{j}" for j in range(8)]])
+def test_small_files_of_parquet_are_cut_alike(tmp_path, columns):
+    """Dask reads several of them as one partition, how many depends on the columns: other ones for X than for y."""
+    X, f = draw(800, 12)
+    frame = pd.DataFrame(X, columns=[f"x{j}" for j in range(12)]).assign(y=f, weight=np.arange(800) % 3)
+    for part in range(8):
+        frame.iloc[100 * part : 100 * (part + 1)].to_parquet(tmp_path / f"part-{part}.parquet")
+    table = dd.read_parquet(tmp_path)
+    X, y, weight = table[columns], table["y"], table["weight"]
+    assert len({len(each.to_delayed()) for each in (X, y, weight)}) > 1
+    model = ATkRegressor("absolute_error", k=0.3, tol=1e-9).fit(X, y, weight)
+    expected = ATkRegressor("absolute_error", k=0.3, tol=1e-9).fit(frame[columns], frame["y"], frame["weight"])
+    assert_same_fit(model, expected)
+    np.testing.assert_allclose(model.predict(X).compute(), expected.predict(frame[columns]), rtol=1e-6)
+    assert model.score(X, y) == pytest.approx(expected.score(frame[columns], frame["y"]))
+
+
+def test_columns_of_text_are_named():
+    frame = pd.DataFrame({"size": [1.0, 2.0, 3.0, 4.0], "city": ["Rome", "Oslo", "Rome", "Bonn"]})
+    table = dd.from_pandas(frame, npartitions=2)
+    y = dd.from_pandas(pd.Series([1.0, 2.0, 3.0, 5.0]), npartitions=2)
+    with pytest.raises(ValueError, match="columns of numbers, got text in 'city'"):
+        ATkRegressor(k=1.0).fit(table, y)
+    objects = table.map_partitions(
+        lambda part: part.astype({"city": object}), meta=frame.iloc[:0].astype({"city": object})
+    )
+    with pytest.raises(ValueError, match=r"Chunk \d of the data: Column 'city' of X is expected to hold numbers"):
+        ATkRegressor(k=1.0).fit(objects, y)
 
 
 def test_weights_of_samples_are_lazy_and_those_in_memory():
@@ -97,30 +125,37 @@ def test_weights_of_samples_are_lazy_and_those_in_memory():
     weight = np.random.default_rng(1).integers(0, 3, f.size).astype(float)
     ends = [0, 200, 200, 500]
     model = ATkRegressor(k=0.3, tol=1e-12).fit(cut_array(X, ends), f, weight)
-    expected = memory.ATkRegressor(k=0.3, tol=1e-12).fit(X, f, weight).sample_weights_
+    expected = ATkRegressor(k=0.3, tol=1e-12).fit(X, f, weight).sample_weights_
     assert isinstance(model.sample_weights_, da.Array)
     np.testing.assert_allclose(model.sample_weights_.compute(), expected, atol=1e-6)
 
 
-def test_estimators_clone_and_travel_without_their_client(client):
+def test_what_was_fitted_on_a_cluster_clones_and_travels(client):
     X, f = draw(300)
-    model = clone(ATkRegressor(k=0.5, client=client)).fit(cut_array(X, [100, 300]), f)
-    assert model.client_ is client
+    model = clone(ATkRegressor(k=0.5)).fit(DaskChunks(cut_array(X, [100, 300]), client=client), f)
     copy = pickle.loads(pickle.dumps(model))
-    assert copy.client is None
     np.testing.assert_array_equal(copy.predict(X), model.predict(X))
-    with pytest.raises(AttributeError, match="fits run in this process"):
-        _ = ATkRegressor().client_
+    light = model.to_predict()
+    assert not hasattr(light, "sample_weights_")
+    np.testing.assert_array_equal(light.predict(X), model.predict(X))
 
 
 def test_k_and_C_are_chosen_on_a_cluster(client):
     X, f = draw(200)
     grid = {"ks": [0.5, 1.0], "Cs": [10.0], "cv": 2, "scoring": "balanced_error"}
-    model = ATkClassifierCV(client=client, **grid).fit(cut_array(X, [80, 200]), f > 0.0)
+    model = ATkClassifierCV(**grid).fit(DaskChunks(cut_array(X, [80, 200]), client=client), f > 0.0)
     here = ATkClassifierCV(**grid).fit(cut_array(X, [120, 200]), f > 0.0)
     np.testing.assert_allclose(model.cv_results_["mean_test_score"], here.cv_results_["mean_test_score"], atol=5e-3)
     assert_same_fit(model.best_estimator_, here.best_estimator_, rtol=1e-2)
     assert isinstance(model.predict_proba(cut_array(X, [80, 200])), da.Array)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"), [({"persist": "yes"}, "persist is expected"), ({"checkpoint": 1}, "a file")]
+)
+def test_wrong_options_are_told_at_once(options, told):
+    with pytest.raises(ValueError, match=told):
+        DaskChunks(da.ones((3, 2)), **options)
 
 
 # What may happen to a cluster
@@ -144,14 +179,13 @@ def before_question(monkeypatch, number, action):
 def test_a_fit_survives_the_death_of_a_worker(doomed_client, monkeypatch, moment):
     X, f = draw(4000)
     options = {"k": 0.6, "tol": 1e-10}
-    expected = memory.ATkClassifier(**options).fit(X, f > 0.0)
+    expected = ATkClassifier(**options).fit(X, f > 0.0)
     number = int(np.random.default_rng(moment).integers(2, 40))
     asked = before_question(monkeypatch, number, lambda: kill_one(doomed_client))
     blocks = da.from_array(X, chunks=(500, 5))
     persist = moment % 2 == 0
-    model = ATkClassifier(client=doomed_client, persist=persist, **options).fit(
-        blocks, da.from_array(f > 0.0, chunks=500)
-    )
+    chunks = DaskChunks(blocks, client=doomed_client, persist=persist)
+    model = ATkClassifier(**options).fit(chunks, da.from_array(f > 0.0, chunks=500))
     assert len(asked) > number
     assert_same_fit(model, expected)
 
@@ -159,18 +193,19 @@ def test_a_fit_survives_the_death_of_a_worker(doomed_client, monkeypatch, moment
 def test_a_lost_cluster_is_told_and_the_fit_resumed(monkeypatch, tmp_path):
     X, f = draw(4000)
     path = tmp_path / "fit.checkpoint"
-    options = {"k": 0.6, "tol": 1e-10, "checkpoint": path}
+    options = {"k": 0.6, "tol": 1e-10}
     blocks, y = da.from_array(X, chunks=(500, 5)), da.from_array(f > 0.0, chunks=500)
-    whole = ATkClassifier(**options).fit(blocks, y)
+    whole = ATkClassifier(**options).fit(DaskChunks(blocks, checkpoint=path), y)
     assert not path.exists()
     monkeypatch.setattr(Cluster, "PATIENCE", 2.0)
     with monkeypatch.context() as patched:
         cluster = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs="CRITICAL")
         with cluster, Client(cluster, set_as_default=False) as client:
             before_question(patched, 45, lambda: cluster.scale(0))
-            with pytest.raises(ClusterLostError, match=r"no workers.*goes on from there"):
-                ATkClassifier(client=client, **options).fit(blocks, y)
-    resumed = ATkClassifier(**options).fit(blocks, y)
+            with pytest.raises(ClusterLostError, match=r"no workers") as lost:
+                ATkClassifier(**options).fit(DaskChunks(blocks, client=client, checkpoint=path), y)
+    assert "goes on from there" in lost.value.__notes__[0]
+    resumed = ATkClassifier(**options).fit(DaskChunks(blocks, checkpoint=path), y)
     assert resumed.n_iter_ < whole.n_iter_
     assert_same_fit(resumed, whole)
     assert not path.exists()

@@ -228,13 +228,14 @@ class TestEngine:
         new_engine.write_parts(tmp_path, X, y, ends=[1, 300, 300, 600])  # one row, some, none, some
         expected = memory.ATkClassifier(k=k, C=50.0, tol=1e-9).fit(X, y)
         with parallel_config(backend=backend):
-            model = new_engine.ATkClassifierOnFiles(k=k, C=50.0, tol=1e-9, n_jobs=2).fit(tmp_path, None)
+            chunks = new_engine.FileChunks(tmp_path, n_jobs=2)
+            model = memory.ATkClassifier(k=k, C=50.0, tol=1e-9).fit(chunks, None)
         np.testing.assert_allclose(model.coef_, expected.coef_, rtol=1e-6, atol=1e-8)
         np.testing.assert_allclose(model.intercept_, expected.intercept_, rtol=1e-6, atol=1e-8)
         np.testing.assert_allclose(model.sample_weights_, expected.sample_weights_, atol=1e-6)
         assert (model.dual_gap_ <= 1e-9 * model.objective_).all()
         np.testing.assert_array_equal(model.predict(X), expected.predict(X))
-        np.testing.assert_array_equal(model.to_local().predict(X), expected.predict(X))
+        np.testing.assert_array_equal(model.predict(chunks), expected.predict(X))
 
     def test_weights_are_in_the_files(self, data, tmp_path):
         X, y = data
@@ -242,14 +243,14 @@ class TestEngine:
         for part, rows in enumerate(np.array_split(np.arange(y.size), 3)):
             np.savez(tmp_path / f"{part}.npz", X=X[rows], y=y[rows], weight=weight[rows])
         expected = memory.ATkClassifier(k=0.5, C=50.0, tol=1e-9).fit(X, y, weight)
-        model = new_engine.ATkClassifierOnFiles(k=0.5, C=50.0, tol=1e-9).fit(tmp_path, None)
+        model = memory.ATkClassifier(k=0.5, C=50.0, tol=1e-9).fit(new_engine.FileChunks(tmp_path), None)
         np.testing.assert_allclose(model.coef_, expected.coef_, rtol=1e-6, atol=1e-8)
 
     def test_a_worker_that_forgets_is_asked_again(self, data, tmp_path, monkeypatch):
         X, y = data
         new_engine.write_parts(tmp_path, X, y, ends=[200, 600])
-        model = new_engine.ATkClassifierOnFiles(k=0.5, C=50.0, tol=1e-9)
-        remembered = model.fit(tmp_path, None)
+        model, chunks = memory.ATkClassifier(k=0.5, C=50.0, tol=1e-9), new_engine.FileChunks(tmp_path)
+        remembered = model.fit(chunks, None)
         passes, coef = remembered.n_passes_, remembered.coef_.copy()
         ask, asked = new_engine.JoblibEngine.ask, []
 
@@ -260,12 +261,13 @@ class TestEngine:
             return ask(engine, request, chunks, **options)
 
         monkeypatch.setattr(new_engine.JoblibEngine, "ask", forgetful)
-        model.fit(tmp_path, None)
+        model.fit(chunks, None)
         assert model.n_passes_ > passes
         np.testing.assert_allclose(model.coef_, coef, rtol=1e-6, atol=1e-9)
 
     def test_what_is_no_folder_of_files_is_refused(self, data, tmp_path):
         with pytest.raises(ValueError, match=r"without one"):
-            new_engine.ATkClassifierOnFiles(k=0.5).fit(tmp_path, None)
-        with pytest.raises(ValueError, match=r"fit\(folder, None\)"):
-            new_engine.ATkClassifierOnFiles(k=0.5).fit(tmp_path, data[1])
+            new_engine.FileChunks(tmp_path)
+        new_engine.write_parts(tmp_path, *data, ends=[600])
+        with pytest.raises(ValueError, match=r"fit\(chunks, None\)"):
+            memory.ATkClassifier(k=0.5).fit(new_engine.FileChunks(tmp_path), data[1])

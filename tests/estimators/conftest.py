@@ -7,13 +7,13 @@ import pytest
 from sklearn.datasets import load_diabetes, load_iris, make_classification
 from sklearn.preprocessing import scale
 
-from atklearn.problems import posing
+from atklearn.problems import encoding
 
 
 @pytest.fixture
 def as_tensors(monkeypatch):
     """Tensors are computed as such, also where compiled code is quicker: all that a GPU does but for its kernels."""
-    monkeypatch.setattr(posing, "is_quicker_on_host", lambda *_: False)
+    monkeypatch.setattr(encoding, "is_quicker_on_host", lambda *_: False)
 
 
 @pytest.fixture(scope="module")

@@ -10,12 +10,13 @@ from scikit_learn_checks import parametrized_with_checks
 from sklearn.datasets import load_digits
 from sklearn.preprocessing import scale
 
-from atklearn import ATkClassifier, ATkClassifierCV, ATkRegressor, atk_path, ondisk
+from atklearn import ATkClassifier, ATkClassifierCV, ATkRegressor, atk_path
 from atklearn.core.solve import solve_linear
 from atklearn.datasets import make_toy
 from atklearn.losses.aggregate import ranked_range
 from atklearn.losses.individual import LogLoss
-from atklearn.problems.posing import Posing
+from atklearn.ondisk import ArrayChunks
+from atklearn.problems.encoding import ProblemEncoder
 
 
 @parametrized_with_checks([ATkClassifier(drop=0.1), ATkRegressor(drop=0.1)])
@@ -44,8 +45,8 @@ def error(model, X, y):
 def test_to_drop_nothing_is_at_k_bit_for_bit(binary, drop, k):
     X, y = binary
     model = ATkClassifier(k=k, drop=drop).fit(X, y)
-    posed = Posing(LogLoss(), "free").on(X, y, k=k, C=float(len(y)))
-    solution = solve_linear(posed.problems[0])
+    problems = ProblemEncoder(LogLoss(), "free").on(X, y, k=k, C=float(len(y)))
+    solution = solve_linear(problems.problems[0])
     assert_array_equal(np.append(model.coef_, model.intercept_), solution.coef)
     assert (model.objective_, model.dual_gap_) == (solution.objective, solution.dual_gap)
     assert model.set_aside_.size == model.drop_ == 0
@@ -218,7 +219,6 @@ def test_a_warm_start_goes_on_from_the_last_fit(binary):
         ({"drop": 400}, "below 400 of 400 samples, got drop=400"),
         ({"drop": 0.5, "k": 0.5}, "lower drop or raise k"),
         ({"drop": 3, "k": 3}, "lower drop or raise k"),
-        ({"drop": 1, "solver": "sgd"}, "solver is expected to be 'exact', got 'sgd' with drop=1"),
     ],
 )
 def test_what_is_expected_of_drop(binary, options, message):
@@ -226,12 +226,8 @@ def test_what_is_expected_of_drop(binary, options, message):
         ATkClassifier(**options).fit(*binary)
 
 
-@pytest.mark.parametrize("estimator", [ondisk.ATkClassifier(drop=0.1), ondisk.ATkClassifierCV(drop=0.1)])
+@pytest.mark.parametrize("estimator", [ATkClassifier(drop=0.1), ATkClassifierCV(drop=0.1)])
 def test_chunks_refuse_to_set_rows_aside(estimator, binary):
-    with pytest.raises(ValueError, match=r"On chunks, drop is expected to be 0, got 0\.1"):
-        estimator.fit(*binary)
-
-
-def test_paths_with_other_solvers_refuse_to_set_rows_aside(binary):
-    with pytest.raises(ValueError, match="solver is expected to be 'exact'"):
-        atk_path(*binary, ks=[1.0], Cs=[1.0], drop=1, solver="sgd")
+    X, y = binary
+    with pytest.raises(ValueError, match=r"On chunks of rows, drop is expected to be 0, got 0\.1"):
+        estimator.fit(ArrayChunks(X), y)

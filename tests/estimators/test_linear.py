@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -12,16 +14,18 @@ from numpy.testing import assert_allclose
 from scikit_learn_checks import parametrized_with_checks
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import load_breast_cancer
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import StandardScaler, scale
 from sklearn.svm import SVC, LinearSVC, NuSVR
 
-from atklearn import ATkClassifier, ATkRegressor, Huber, IndividualLoss
+from atklearn import ATkClassifier, ATkClassifierCV, ATkRegressor, Huber, IndividualLoss
 from atklearn.datasets import make_toy
+from atklearn.problems import encoding
 
 
 @parametrized_with_checks([ATkClassifier(), ATkRegressor()])
@@ -272,3 +276,21 @@ class TestHabits:
         wide = ATkClassifier(WideHinge(), k=0.5, C=2.0, tol=1e-9).fit(X, y)
         plain = ATkClassifier("hinge", k=0.5, C=1.0, tol=1e-9).fit(X, y)
         assert_allclose(wide.coef_, 2 * plain.coef_, atol=1e-3)
+
+
+@pytest.mark.parametrize("model", [ATkClassifier(), ATkClassifierCV(ks=3, Cs=2, cv=3)], ids=["default", "search"])
+def test_data_are_encoded_once(monkeypatch, model):
+    X, y = load_breast_cancer(return_X_y=True)
+    calls = Counter()
+
+    def counting(name, function):
+        def counted(*arguments, **named):
+            calls[name] += 1
+            return function(*arguments, **named)
+
+        monkeypatch.setattr(encoding, name, counted)
+
+    for name in ("_classes_and_codes", "check_mass", "check_training"):
+        counting(name, getattr(encoding, name))
+    model.fit(scale(X), y, np.ones(y.size))
+    assert calls == {"_classes_and_codes": 1, "check_mass": 1, "check_training": 1}

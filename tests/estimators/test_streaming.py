@@ -19,8 +19,6 @@ from sklearn.preprocessing import scale
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from atklearn import (
-    ATkClassifier,
-    ATkRegressor,
     LogLoss,
     RowBlocks,
     SGDATkClassifier,
@@ -245,8 +243,6 @@ class TestBlocks:
         SGDATkClassifier(),
         SGDATkRegressor(),
         SGDATkClassifier("hinge", learning_rate="adaptive", average=None, max_iter=100),
-        ATkClassifier(solver="sgd", max_iter=30),
-        ATkRegressor(solver="sgd", max_iter=30),
     ]
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore::atklearn.CollapseWarning")

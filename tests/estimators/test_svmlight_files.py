@@ -22,7 +22,6 @@ GRIDS = {"ks": [0.6, 1.0], "Cs": [1.0, 100.0], "cv": 3, "random_state": 0, "tol"
 ESTIMATORS = [
     ATkClassifier(k=0.6, tol=1e-10),
     ATkClassifier("hinge", k="auto", tol=1e-10),
-    ATkClassifier(k=0.6, solver="sgd", tol=0.1),
     ATkRegressor(k=0.4, tol=1e-10),
     ATkRegressor("absolute_error", k="auto", tol=1e-10),
     ATkSVC(k=0.6, tol=1e-8),

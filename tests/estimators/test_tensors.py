@@ -16,10 +16,10 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, scale
 
-from atklearn import ATkClassifier, ATkRegressor, IndividualLoss, LogLoss, SGDATkClassifier
+from atklearn import ATkClassifier, ATkRegressor, IndividualLoss, LogLoss, SGDATkClassifier, SquaredError
 from atklearn.datasets import make_toy
-from atklearn.problems import posing
-from atklearn.problems.posing import Posing
+from atklearn.problems import encoding
+from atklearn.problems.encoding import ProblemEncoder
 from atklearn.selection.choosing import AUTO_ROWS
 from atklearn.selection.distribution import Distribution, row_marks
 from atklearn.selection.few_tensor_rows import few_tensor_rows, tensor_marks
@@ -84,10 +84,10 @@ class TestSameAsArrays:
 
     def test_samples_without_weight_are_left_out(self, binary):
         X, y = binary
-        posing = Posing(LogLoss(), "free")
-        posed = posing.on(torch.tensor(X), torch.tensor(y), torch.tensor(np.arange(len(y)) % 4 * 1.0))
-        assert posed.problems[0].rows.n_rows == 0.75 * len(y)
-        assert posed.targets.total == 1.5 * len(y)
+        encoder = ProblemEncoder(LogLoss(), "free")
+        problems = encoder.on(torch.tensor(X), torch.tensor(y), torch.tensor(np.arange(len(y)) % 4 * 1.0))
+        assert problems.problems[0].rows.n_rows == 0.75 * len(y)
+        assert problems.total == 1.5 * len(y)
 
     def test_one_weight_for_all(self, binary):
         X, y = binary
@@ -327,15 +327,14 @@ class TestChoiceOfK:
         y = np.array(["a", "b", "c"])[y] if task == "labels" else y
         weight = rng.integers(0, 3, 2000) * 1.0 if weighted else None
         has_labels = task != "regression"
-        few, targets, mass = few_tensor_rows(
-            torch.tensor(X), y if task == "labels" else torch.tensor(y), weight, 200, has_labels=has_labels
-        )
+        encoder = ProblemEncoder(LogLoss() if has_labels else SquaredError(), "free")
+        few = few_tensor_rows(encoder.encode(torch.tensor(X), y if task == "labels" else torch.tensor(y), weight), 200)
         whole = Distribution.of(X, y, np.ones(2000) if weight is None else weight, classification=has_labels)
         thinned = whole.thinned(200)
-        order, other = np.lexsort(few.T), np.lexsort(X[thinned.rows].T)
-        assert_array_equal(few[order], X[thinned.rows][other])
-        assert_array_equal(targets[order], y[thinned.rows][other])
-        shares = mass[order] / mass.sum(), thinned.mass[other] / thinned.mass.sum()
+        order, other = np.lexsort(few.X.T), np.lexsort(X[thinned.rows].T)
+        assert_array_equal(few.X[order], X[thinned.rows][other])
+        assert_array_equal(few.labels[order], y[thinned.rows][other])
+        shares = few.weight[order] / few.weight.sum(), thinned.mass[other] / thinned.mass.sum()
         assert_allclose(*shares, rtol=1e-12)
 
     def test_of_many_samples_is_that_of_arrays(self):
@@ -353,7 +352,7 @@ class TestChoiceOfK:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_few_numbers_of_a_device_are_computed_on_the_host_and_follow_X_all_the_same(flowers, dtype, monkeypatch):
     """As on a GPU: bit for bit what arrays give, as tensors; of any layout."""
-    monkeypatch.setattr(posing, "is_quicker_on_host", lambda *_: True)
+    monkeypatch.setattr(encoding, "is_quicker_on_host", lambda *_: True)
     X, y = flowers[0].astype(dtype), np.unique(flowers[1], return_inverse=True)[1]
     weight = np.random.default_rng(0).integers(0, 3, len(y)) * 1.0
     arrays = ATkClassifier(k=0.7, class_weight="balanced").fit(X, y, weight)

@@ -11,7 +11,7 @@ import sklearn
 import torch
 from sklearn.exceptions import DataConversionWarning
 
-from atklearn import SGD, ATkClassifier, ATkClassifierCV, ATkRegressor, atk_path
+from atklearn import ATkClassifier, ATkClassifierCV, ATkRegressor
 from atklearn.problems.namespaces import home_of, kept_home, on_host
 from atklearn.problems.tensors import tensor_checks
 
@@ -98,14 +98,6 @@ def test_a_device_without_float64_is_refused(monkeypatch):
     monkeypatch.setattr(tensor_checks, "_has_float64", lambda _: False)
     with pytest.raises(ValueError, match="on cpu, which has no float64; move it to the CPU or a CUDA device"):
         ATkClassifier(k=1.0).fit(X, Y)
-
-
-@pytest.mark.parametrize("solver", ["sgd", SGD()])
-def test_stochastic_steps_are_for_arrays(solver):
-    with pytest.raises(ValueError, match="On tensors, solver is expected to be 'exact'"):
-        ATkClassifier(k=1.0, solver=solver).fit(X, Y)
-    with pytest.raises(ValueError, match="On tensors, solver is expected to be 'exact'"):
-        atk_path(X, Y, ks=[1.0], Cs=[1.0], solver=solver)
 
 
 def test_a_column_is_taken_with_a_warning():

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from atklearn import ATkClassifier, ATkClassifierCV, atk_path
-from atklearn.problems import device_room, posing
+from atklearn.problems import device_room, encoding
 from atklearn.stores.tensors import tensor_store
 
 X = torch.randn((400, 3), dtype=torch.float64, generator=torch.Generator().manual_seed(0))
@@ -25,7 +25,7 @@ FITS = {
 @pytest.fixture(autouse=True)
 def as_tensors(monkeypatch):
     """Tensors are computed as such, as on a GPU."""
-    monkeypatch.setattr(posing, "is_quicker_on_host", lambda *_: False)
+    monkeypatch.setattr(encoding, "is_quicker_on_host", lambda *_: False)
 
 
 @pytest.fixture

@@ -26,6 +26,7 @@ MAY_USE = {
     "cli.py": ("cli",),
     "comparing.py": ("cli",),
     "dask": ("dask",),
+    "estimators/following.py": ("dask",),
     "onnx": ("onnx",),
     "problems/tensors": ("torch",),
     "problems/namespaces.py": ("torch",),

@@ -138,17 +138,3 @@ def test_a_small_C_does_not_hide_the_signs(loss, two_classes):
         fine = ATkClassifier(loss, k=ks[i], C=Cs[j], penalize_intercept=True, tol=1e-9).fit(X, y).coef_[0]
         assert fine.any()
         assert_allclose(path.coefs[i, j, 0], fine, atol=0.3 * np.abs(fine).max())
-
-
-@pytest.mark.parametrize("loss", ["log_loss", "absolute_error"])
-def test_stochastic_cells_are_certified(loss, two_classes):
-    X, y = two_classes
-    y = y if loss == "log_loss" else X[:, 0] + X[:, 1]
-    exact, sgd = (
-        atk_path(X, y, ks=[0.7, 1.0], Cs=[0.1, 1.0], loss=loss, solver=solver, tol=tol, max_iter=500)
-        for solver, tol in (("exact", 1e-6), ("sgd", 0.02))
-    )
-    assert (sgd.dual_gaps <= 0.02 * sgd.objectives).all()
-    assert (sgd.objectives - exact.objectives <= sgd.dual_gaps + 1e-6).all()
-    with pytest.raises(ValueError, match="solver is expected"):
-        atk_path(X, y, ks=[1.0], Cs=[1.0], loss=loss, solver="newton")

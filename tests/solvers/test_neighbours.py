@@ -8,7 +8,7 @@ import pytest
 from atklearn.core.grid import solve_grid
 from atklearn.core.solve import solve_linear
 from atklearn.losses.individual import Hinge, LogLoss, SquaredHinge
-from atklearn.problems.posing import Posing
+from atklearn.problems.encoding import ProblemEncoder
 
 INTERCEPTS = ("free", "penalized", "none")
 KS = (40.0, 75.0, 110.0, 150.0)
@@ -19,7 +19,7 @@ def noisy_problem(loss, intercept="free", n=150, noise=1.0):
     rng = np.random.default_rng(3)
     X = rng.standard_normal((n, 4))
     y = X @ np.array([1.0, -1.0, 0.5, 0.0]) + 0.2 + noise * rng.standard_normal(n) > 0.0
-    (problem,) = Posing(loss, intercept).on(X, y, rng.uniform(0.9, 1.1, n)).problems
+    (problem,) = ProblemEncoder(loss, intercept).on(X, y, rng.uniform(0.9, 1.1, n)).problems
     return problem
 
 

@@ -8,14 +8,11 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from problems import CLASSIFICATION, INTERCEPTS, REGRESSION, draw
 from sklearn.datasets import load_breast_cancer, load_diabetes, make_classification
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import scale
 
 from atklearn import (
-    SGD,
     ATkClassifier,
     ATkRegressor,
-    CollapseWarning,
     LogLoss,
     SGDATkClassifier,
     SGDATkRegressor,
@@ -27,7 +24,8 @@ from atklearn.core.problem import Problem, StopReason
 from atklearn.core.solve import solve_linear
 from atklearn.datasets import make_toy
 from atklearn.losses.individual import INDIVIDUAL_LOSSES
-from atklearn.solvers.stochastic.sgd import Descent, solve_sgd
+from atklearn.problems.encoding import ProblemEncoder
+from atklearn.solvers.stochastic.sgd import SGD, Descent, solve_sgd, solve_sgd_grid
 from atklearn.solvers.stochastic.visits import MassClock, passes
 from atklearn.stores.compiled import CompiledRows
 
@@ -220,33 +218,32 @@ class TestSolver:
         assert found.stop_reason is StopReason.CONVERGED
         assert found.dual_gap <= 5e-3 * found.objective
 
-    def test_behind_the_linear_estimators(self):
+    def test_is_as_close_to_the_exact_solution_as_it_says(self):
         X, y = load_breast_cancer(return_X_y=True)
         X = scale(X)
         exact = ATkClassifier(k=0.5, C=100.0).fit(X, y)
-        found = ATkClassifier(k=0.5, C=100.0, solver="sgd", tol=0.05, max_iter=200).fit(X, y)
-        assert exact.objective_ <= found.objective_ <= 1.05 * exact.objective_
-        again = ATkClassifier(k=0.5, C=100.0, solver=SGD(random_state=0), tol=0.05, max_iter=200).fit(X, y)
-        assert_array_equal(found.coef_, again.coef_)
-        with pytest.warns(ConvergenceWarning, match="after 2 steps"):
-            ATkRegressor(solver="sgd", max_iter=2).fit(*load_diabetes(return_X_y=True))
+        (problem,) = ProblemEncoder(LogLoss(), "free").on(X, y, k=0.5, C=100.0).problems
+        found = solve_sgd(problem, tol=0.05, max_iter=200)
+        assert exact.objective_ <= found.objective <= 1.05 * exact.objective_
+        assert_array_equal(found.coef, solve_sgd(problem, tol=0.05, max_iter=200, settings=SGD(random_state=0)).coef)
+        assert solve_sgd(problem, tol=1e-9, max_iter=2).stop_reason is StopReason.MAX_ITER
 
-    def test_tells_when_k_is_too_small(self):
-        X = np.random.default_rng(0).standard_normal((100, 2))
-        y = np.random.default_rng(1).integers(0, 2, 100)
-        with pytest.warns(CollapseWarning):
-            ATkClassifier(k=0.2, solver="sgd", tol=1.0, max_iter=5).fit(X, y)
-
-    def test_goes_on_from_a_warm_start(self):
+    def test_goes_on_from_a_solution_and_can_be_watched_and_stopped(self):
         X, y = draw("log_loss", n=500)
-        model = ATkClassifier(solver="sgd", tol=0.02, max_iter=500, warm_start=True).fit(X, y)
-        first = model.n_iter_
-        assert model.fit(X, y).n_iter_ <= first
+        (problem,) = ProblemEncoder(LogLoss(), "free").on(X, y, C=500.0).problems
+        first = solve_sgd(problem, tol=0.02, max_iter=500)
+        assert solve_sgd(problem, tol=0.02, max_iter=500, start=first).n_iter <= first.n_iter
+        passes = []
+        stopped = solve_sgd(problem, tol=1e-9, progress=lambda step, *_: passes.append(step) or step == 3)
+        assert (passes, stopped.stop_reason) == ([1, 2, 3], StopReason.CALLBACK)
 
-    def test_can_be_stopped_and_watched(self, capsys):
-        X, y = draw("log_loss")
-        ATkClassifier(solver="sgd", tol=0.3, max_iter=100, verbose=1).fit(X, y)
-        assert "step 1: objective" in capsys.readouterr().out
+    def test_a_grid_is_certified_cell_by_cell(self):
+        X, y = draw("log_loss", n=500)
+        (problem,) = ProblemEncoder(LogLoss(), "free").on(X, y).problems
+        for i, j, found in solve_sgd_grid(problem, [350.0, 500.0], [0.1, 1.0], tol=0.02, max_iter=500):
+            best = solve_linear(problem.at([350.0, 500.0][i], [0.1, 1.0][j]), tol=1e-8).objective
+            assert best * (1.0 - 1e-7) <= found.objective <= best + found.dual_gap
+            assert found.dual_gap <= 0.02 * found.objective
 
     @pytest.mark.parametrize("case", [4, 6])
     def test_with_the_authors_settings_finds_what_the_average_misses(self, case):

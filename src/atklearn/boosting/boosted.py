@@ -14,7 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from atklearn.boosting.boosted_base import BoostedATk
 from atklearn.losses.individual import Array, IndividualLoss, LogLoss
 from atklearn.losses.labels import chosen_labels, class_probabilities
-from atklearn.problems.posing import Targets, class_targets, regression_targets
+from atklearn.problems.encoding import Targets, class_targets, regression_targets
 
 __all__ = ["ATkBoostingClassifier", "ATkBoostingRegressor"]
 

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from atklearn.boosting.columns import Columns
 from atklearn.boosting.metric import ATK, ATkMetric
-from atklearn.boosting.rounds import boost_problems, lightgbm_parameters, part_of, raw_predictions
+from atklearn.boosting.rounds import boost_problems, lightgbm_parameters, raw_predictions
 from atklearn.boosting.trees import BoostedTrees, Recipe, load_lightgbm
 from atklearn.estimators.fitting import keeping_fitted_state
 from atklearn.estimators.judging import takes_weight
@@ -26,8 +26,7 @@ from atklearn.losses.aggregate import average_top_k, resolve_k
 from atklearn.losses.individual import Array, IndividualLoss, Task, resolve_individual_loss
 from atklearn.measures.catalogue import MEASURES, names_of_measures
 from atklearn.measures.scores import resolve_scoring
-from atklearn.problems.arrays import check_mass
-from atklearn.problems.posing import Targets
+from atklearn.problems.encoding import Targets
 from atklearn.selection.choosing import choose_within_error
 
 __all__ = ["BoostedATk"]
@@ -92,11 +91,10 @@ class BoostedATk(BaseEstimator, ABC):
             columns = Columns(self.categorical_features)
             X, y = columns.fit_transform(self, X, y, y_numeric=self._task == "regression")
             every = self._targets(y, sample_weight)
-            targets, weight = every, check_mass(sample_weight, y.size)
+            targets = every
             if not every.is_whole:  # a sample without weight is as if it were not there
-                X, y, targets = X[every.kept], y[every.kept], part_of(every, every.kept)
-                weight = weight[every.kept]
-            judged = replace(targets, mass=weight)  # measures know sample weights, and no class weights
+                X, y, targets = X[every.kept], y[every.kept], every.take(every.kept)
+            judged = replace(targets, factors=None)  # measures know sample weights, and no class weights
             seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
             recipe = Recipe(self.n_estimators, self._lightgbm_parameters(seed), columns.categorical)
             if self.k == "auto":
@@ -152,10 +150,10 @@ class BoostedATk(BaseEstimator, ABC):
         train, test = train_test_split(
             rows, test_size=self.validation_fraction, random_state=seed, stratify=_strata(targets)
         )
-        held = part_of(targets if metric.measure == ATK else judged, test)
+        held = (targets if metric.measure == ATK else judged).take(test)
         held_out = (X[test], held, replace(metric, k=share), self.n_iter_no_change)
         return boost_problems(
-            X[train], part_of(targets, train), self.loss, share, recipe, held_out=held_out, on_round=on_round
+            X[train], targets.take(train), self.loss, share, recipe, held_out=held_out, on_round=on_round
         )
 
     def _choose(
@@ -178,7 +176,7 @@ class BoostedATk(BaseEstimator, ABC):
         scores = np.empty((n_folds, len(_SHARES), numbers.size))
         for fold, (train, test) in enumerate(folder(n_folds, shuffle=True, random_state=seed).split(X, strata)):
             weight = {"sample_weight": judged.mass[test]} if takes_weight(scorer) else {}
-            fitted, fitted_targets, unseen = X[train], part_of(targets, train), X[test]
+            fitted, fitted_targets, unseen = X[train], targets.take(train), X[test]
             for i, share in enumerate(_SHARES):
                 trees = boost_problems(fitted, fitted_targets, self.loss, share, recipe)
                 for j, number in enumerate(numbers):

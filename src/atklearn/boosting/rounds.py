@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,9 +12,9 @@ from atklearn.boosting.atk_objective import ATkObjective
 from atklearn.boosting.metric import ATkMetric
 from atklearn.boosting.trees import BoostedTrees, HeldOut, Recipe, boost
 from atklearn.losses.individual import Array, IndividualLoss
-from atklearn.problems.posing import Targets, class_targets, regression_targets
+from atklearn.problems.encoding import Targets, class_targets, regression_targets
 
-__all__ = ["boost_path", "boost_problems", "lightgbm_parameters", "part_of", "raw_predictions"]
+__all__ = ["boost_path", "boost_problems", "lightgbm_parameters", "raw_predictions"]
 
 
 def lightgbm_parameters(random_state: int, **parameters: Any) -> dict[str, Any]:
@@ -34,11 +33,6 @@ def lightgbm_parameters(random_state: int, **parameters: Any) -> dict[str, Any]:
         "seed": random_state,
         **{name: value for name, value in parameters.items() if value is not None},
     }
-
-
-def part_of(targets: Targets, rows: npt.NDArray[Any]) -> Targets:
-    """Return the targets of some rows."""
-    return replace(targets, values=np.ascontiguousarray(targets.values[:, rows]), mass=targets.mass[rows])
 
 
 def boost_problems(
@@ -121,7 +115,7 @@ def boost_path(
     """
     targets = class_targets(y, None, class_weight) if classification else regression_targets(y)
     if not targets.is_whole:
-        X, targets = X[targets.kept], part_of(targets, targets.kept)
+        X, targets = X[targets.kept], targets.take(targets.kept)
     recipe = Recipe(max(rounds), lightgbm_parameters(random_state, **parameters))
     paths = [boost_problems(X, targets, loss, k, recipe) for k in ks]
     decisions = np.array([[raw_predictions(trees, unseen, number) for number in rounds] for trees in paths])

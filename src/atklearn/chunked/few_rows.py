@@ -40,7 +40,7 @@ class Marked:
 
 
 def few_rows(fleet: Fleet, surveyed: Surveyed, at_most: int) -> tuple[Any, Any, Array]:
-    """Return features, targets and mass of about that many samples at most.
+    """Return features, targets, of labels their codes, and mass of about that many samples at most.
 
     Parameters
     ----------
@@ -50,14 +50,13 @@ def few_rows(fleet: Fleet, surveyed: Surveyed, at_most: int) -> tuple[Any, Any, 
     """
     labels = Labels(surveyed.classes) if surveyed.has_labels else None
     sight = Sight(-2, labels)
-    X, y, mass = few_marked(
+    return few_marked(
         lambda limits: merged(*fleet.ask(Marked(sight, limits)).together()),
         lambda y: _codes(sight, y),
         surveyed.sizes,
         surveyed.masses,
         at_most,
     )
-    return X, y if labels is None else labels.classes[_codes(sight, y)], mass
 
 
 def _codes(sight: Sight, y: Array) -> Any:

@@ -102,8 +102,18 @@ class Survey:
             else:
                 y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y", ensure_min_samples=0)
         except ValueError as error:
-            raise ValueError(f"Chunk {index} of the data: {error}") from error
+            raise ValueError(f"Chunk {index} of the data: {_column_of_text(block.X)}{error}") from error
         return X, y, mass
+
+
+def _column_of_text(X: Any) -> str:
+    """Return the beginning of a message that names the first column of a table that holds text, if one does."""
+    for name in getattr(X, "columns", ()):
+        try:
+            np.asarray(X[name], dtype=np.float64)
+        except (TypeError, ValueError):
+            return f"Column {name!r} of X is expected to hold numbers; encode it, or leave it out: "
+    return ""
 
 
 def spread_places(n: int, count: int, seed: int) -> npt.NDArray[np.intp]:

@@ -1,4 +1,4 @@
-"""Fits on Dask collections: dataframes and arrays, on one machine or a cluster, in memory or larger than it."""
+"""Dask collections as data: dataframes and arrays, on one machine or a cluster, in memory or larger than it."""
 
 try:
     import dask.array
@@ -10,6 +10,6 @@ except ModuleNotFoundError as error:
     ) from error
 
 from atklearn.dask.cluster import ClusterLostError
-from atklearn.dask.estimators_dask import ATkClassifier, ATkClassifierCV, ATkRegressor, ATkRegressorCV
+from atklearn.dask.dask_chunks import DaskChunks
 
-__all__ = ["ATkClassifier", "ATkClassifierCV", "ATkRegressor", "ATkRegressorCV", "ClusterLostError"]
+__all__ = ["ClusterLostError", "DaskChunks"]

@@ -28,14 +28,15 @@ class ClusterLostError(RuntimeError):
 
     >>> import tempfile
     >>> import dask.array as da
-    >>> from atklearn.dask import ATkClassifier, ClusterLostError
+    >>> from atklearn import ATkClassifier
+    >>> from atklearn.dask import ClusterLostError, DaskChunks
     >>> X = da.random.default_rng(0).standard_normal((1000, 5), chunks=(250, 5))
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     model = ATkClassifier(k=0.5, checkpoint=f"{folder}/fit")
+    ...     model, chunks = ATkClassifier(k=0.5), DaskChunks(X, checkpoint=f"{folder}/fit")
     ...     try:
-    ...         model = model.fit(X, X[:, 0] > 0.0)
-    ...     except ClusterLostError:  # start another cluster, or do without
-    ...         model = model.set_params(client=None).fit(X, X[:, 0] > 0.0)
+    ...         model = model.fit(chunks, X[:, 0] > 0.0)
+    ...     except ClusterLostError:  # start another cluster, and fit again
+    ...         model = model.fit(chunks, X[:, 0] > 0.0)
     >>> bool(model.dual_gap_ <= 1e-6 * model.objective_)
     True
     """

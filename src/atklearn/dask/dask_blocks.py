@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import dask.array as da
 import dask.dataframe as dd
 import numpy as np
+import pandas as pd
 from dask.array.utils import meta_from_array
 from dask.delayed import Delayed
 from distributed import futures_of
@@ -77,18 +78,11 @@ def split_rows(X: Any, y: Any = None, sample_weight: Any = None) -> DaskBlocks:
     (3, 3, array([8, 9]))
     """
     if isinstance(X, dd.DataFrame):
-        names = list(X.columns) if all(isinstance(name, str) for name in X.columns) else None
-        return DaskBlocks(
-            X=_delayed(X),
-            y=_beside(X, y, "y"),
-            weight=_beside(X, sample_weight, "sample_weight"),
-            n_features=len(X.columns),
-            feature_names=names,
-        )
+        return _split_frame(X, y, sample_weight)
     if not isinstance(X, da.Array):
         raise ValueError(
-            f"X is expected to be a Dask array or dataframe, got {_kind(X)}; for data in memory use the estimators of "
-            "atklearn itself, or make a Dask array of them with dask.array.from_array."
+            f"X is expected to be a Dask array or dataframe, got {_kind(X)}; pass data in memory to the "
+            "estimators as they are, or make a Dask array of them with dask.array.from_array."
         )
     if X.ndim != 2 or np.isnan(X.shape[1]):
         raise ValueError(
@@ -108,10 +102,36 @@ def split_rows(X: Any, y: Any = None, sample_weight: Any = None) -> DaskBlocks:
     )
 
 
+def _split_frame(X: dd.DataFrame, y: Any, sample_weight: Any) -> DaskBlocks:
+    """Cut a dataframe, and what is beside it, where it is cut."""
+    text = [name for name, kind in X.dtypes.items() if isinstance(kind, pd.StringDtype)]
+    if text:
+        raise ValueError(
+            f"X is expected to have columns of numbers, got text in {shown(text[0])}; encode it, or leave it out."
+        )
+    beside = {
+        name: _checked(X, column, name)
+        for name, column in (("y", y), ("sample_weight", sample_weight))
+        if column is not None
+    }
+    columns = [X, *beside.values()]
+    parts = [_delayed(column) for column in columns]
+    # Where Dask optimises, it may read several small files as one partition, how many depends on the columns wanted:
+    # then X and y, optimised one by one, are no longer cut alike.
+    if any(len(part) != column.npartitions for part, column in zip(parts, columns, strict=True)):
+        parts = [_delayed(column, optimise=False) for column in columns]
+    found = dict(zip(beside, parts[1:], strict=True))
+    names = list(X.columns) if all(isinstance(name, str) for name in X.columns) else None
+    return DaskBlocks(parts[0], found.get("y"), found.get("sample_weight"), len(X.columns), names)
+
+
 def _beside(X: Any, column: Any, name: str) -> Delays | None:
     """Return the chunks of a column of numbers or labels, as X is cut."""
-    if column is None:
-        return None
+    return None if column is None else _delayed(_checked(X, column, name))
+
+
+def _checked(X: Any, column: Any, name: str) -> Any:
+    """Return a column of numbers or labels as a collection that is cut as X is."""
     if not is_dask(column):
         if not _is_known(X):
             raise ValueError(
@@ -126,14 +146,14 @@ def _beside(X: Any, column: Any, name: str) -> Delays | None:
     if column.ndim > 2 or width != 1:
         raise ValueError(f"{name} is expected to be one column, got {width}; choose one of them.")
     if isinstance(column, da.Array):
-        return _delayed(_cut_alike(X, column, name))
+        return _cut_alike(X, column, name)
     _check_count(X, column, name)
-    return _delayed(column)
+    return column
 
 
-def _delayed(collection: Any) -> Delays:
+def _delayed(collection: Any, *, optimise: bool = True) -> Delays:
     """Return the chunks of a collection; futures must not be optimised, for Dask would lose hold of them."""
-    chunks = collection.to_delayed(optimize_graph=not futures_of(collection))
+    chunks = collection.to_delayed(optimize_graph=optimise and not futures_of(collection))
     return tuple(np.asarray(chunks, dtype=object).reshape(-1))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import dask
@@ -18,14 +19,13 @@ from atklearn.dask.dask_blocks import DaskBlocks
 __all__ = ["lazy_prediction", "lazy_weights"]
 
 
-def lazy_prediction(local: Any, method: str, X: Any) -> da.Array:
-    """Return what a method of a fitted estimator says of every chunk.
+def lazy_prediction(predict: Callable[[Any], Any], X: Any) -> da.Array:
+    """Return what a model says of every chunk.
 
     Parameters
     ----------
-    local : estimator
-        In memory; it travels to the chunks.
-    method : str
+    predict : callable
+        It travels to the chunks; with a ``__name__``, which tasks are called by.
     X : dask.array.Array or dask.dataframe.DataFrame
 
     Returns
@@ -33,39 +33,36 @@ def lazy_prediction(local: Any, method: str, X: Any) -> da.Array:
     dask.array.Array
         Of a dataframe, with chunks of unknown size.
     """
-    example = _example(local, method, X)
-    name = f"atk-{method}"
+    example = _example(predict, X)
+    name = f"atk-{getattr(predict, '__name__', 'rows')}"
     if isinstance(X, dd.DataFrame):
         call = dask.delayed(_answer, pure=True, name=name)
         shape = (np.nan, *example.shape[1:])
         parts = [
-            da.from_delayed(call(part, local, method, example), shape=shape, dtype=example.dtype)
-            for part in X.to_delayed()
+            da.from_delayed(call(part, predict, example), shape=shape, dtype=example.dtype) for part in X.to_delayed()
         ]
         return da.concatenate(parts)
     if X.numblocks[1] > 1:
         X = X.rechunk({1: -1})
     options: dict[str, Any] = {"drop_axis": 1} if example.ndim == 1 else {"chunks": (X.chunks[0], example.shape[1:])}
-    return X.map_blocks(
-        _answer, local, method, example, dtype=example.dtype, name=None, token=name, meta=example, **options
-    )
+    return X.map_blocks(_answer, predict, example, dtype=example.dtype, name=None, token=name, meta=example, **options)
 
 
-def _example(local: Any, method: str, X: Any) -> npt.NDArray[Any]:
+def _example(predict: Callable[[Any], Any], X: Any) -> npt.NDArray[Any]:
     """Return the answer for no rows, to tell its kind: that for a row of zeros, without the row."""
     if isinstance(X, dd.DataFrame):
         row: Any = pd.DataFrame(0, index=[0], columns=X.columns).astype(dict(X.dtypes))
     else:
         row = np.zeros((1, X.shape[1]), dtype=X.dtype)
-    answer: npt.NDArray[Any] = getattr(local, method)(row)
+    answer: npt.NDArray[Any] = predict(row)
     return answer[:0]
 
 
-def _answer(part: Any, local: Any, method: str, example: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _answer(part: Any, predict: Callable[[Any], Any], example: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return the answer for a chunk, which may have no rows."""
     if part.shape[0] == 0:
         return example
-    answer: npt.NDArray[Any] = getattr(local, method)(part)
+    answer: npt.NDArray[Any] = predict(part)
     return answer
 
 

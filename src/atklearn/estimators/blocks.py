@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-
 from atklearn.losses.messages import shown
+from atklearn.ondisk.executor_engine import read_rows
 
-__all__ = ["RowBlocks", "read_rows"]
+__all__ = ["RowBlocks"]
 
 
 class RowBlocks:
@@ -50,15 +48,3 @@ class RowBlocks:
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         for begin in range(0, self.arrays[0].shape[0], self.rows):
             yield tuple(read_rows(array, slice(begin, begin + self.rows)) for array in self.arrays)
-
-
-def read_rows(array: Any, part: slice) -> Any:
-    """Return a copy of some rows, and let go of the file's pages behind it."""
-    if not isinstance(array, np.memmap):
-        return array[part]
-    block = np.array(array[part])
-    pages = getattr(array, "_mmap", None)
-    # a copy-on-write map keeps changes in its pages, and not every system takes advice
-    if pages is not None and array.mode in ("r", "r+") and hasattr(pages, "madvise"):
-        pages.madvise(mmap.MADV_DONTNEED)
-    return block

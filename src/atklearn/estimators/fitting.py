@@ -12,16 +12,16 @@ from sklearn.exceptions import ConvergenceWarning
 from atklearn.core.problem import Solution, StopReason
 from atklearn.losses.individual import Array, Task, resolve_individual_loss
 from atklearn.losses.messages import shown, stack_level
-from atklearn.problems.posing import Posing, intercept_kind
+from atklearn.problems.encoding import ProblemEncoder, intercept_kind
 
-__all__ = ["keeping_fitted_state", "posing_of", "warn_of_classes_aside", "warn_unless_converged"]
+__all__ = ["encoder_of", "keeping_fitted_state", "warn_of_classes_aside", "warn_unless_converged"]
 
 _MOST_OF_CLASS = 0.5
 
 
-def posing_of(estimator: Any, task: Task) -> Posing:
-    """Return how a linear estimator states its problems."""
-    return Posing(
+def encoder_of(estimator: Any, task: Task) -> ProblemEncoder:
+    """Return what makes the problems of a linear estimator."""
+    return ProblemEncoder(
         resolve_individual_loss(estimator.loss, task),
         intercept_kind(estimator.fit_intercept, estimator.penalize_intercept),
         getattr(estimator, "class_weight", None),

@@ -9,12 +9,11 @@ from sklearn.utils._param_validation import StrOptions
 
 from atklearn.core.collapse import collapse_limit, warn_of_collapse
 from atklearn.core.problem import Solution
-from atklearn.estimators.following import ScoredRegressorMixin
+from atklearn.estimators.following import ScoredRegressorMixin, each_chunk
 from atklearn.estimators.linear_base import LinearATk
 from atklearn.estimators.prediction import LinearClassifierMixin, linear_decisions
 from atklearn.losses.individual import IndividualLoss
-from atklearn.problems.posing import Posed
-from atklearn.solvers.stochastic.sgd import SGD
+from atklearn.problems.encoding import Problems
 
 __all__ = ["ATkClassifier", "ATkRegressor"]
 
@@ -26,7 +25,7 @@ class ATkClassifier(LinearClassifierMixin, LinearATk):
 
     ``k`` spans the maximum loss (k = 1) and the average loss (k = 1.0, that is k = n). In between, samples that are
     classified well enough to leave the top k no longer count, and rare, hard groups are not sacrificed to easy ones.
-    The default solver is exact: ``dual_gap_`` certifies how far ``objective_`` can be from the optimum. With more than
+    The solver is exact: ``dual_gap_`` certifies how far ``objective_`` can be from the optimum. With more than
     two classes, one classifier is fitted per class against the rest.
 
     Parameters
@@ -60,13 +59,10 @@ class ATkClassifier(LinearClassifierMixin, LinearATk):
         Whether the intercept is penalised like a weight, as in the paper's homogenised form.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, multiplied with ``sample_weight``.
-    solver : {"exact", "sgd"} or SGD, default="exact"
-        "exact" is a proximal Newton method. "sgd" is the stochastic algorithm of the paper, certified all the same but
-        with a ``tol`` of about 0.01 in reach rather than 1e-6; :class:`atklearn.SGD` sets how it steps.
     tol : float, default=1e-6
         The duality gap allowed, relative to the objective.
     max_iter : int, default=1000
-        The number of Newton steps allowed, or of passes over the data for "sgd".
+        The number of Newton steps allowed.
     n_starts : int, default=50
         With ``drop``, random starts beside the solution of AT_k: models of a few samples each, improved by one
         regression on what they leave, of which the best two are gone on from. They find outliers that are alike and
@@ -90,13 +86,16 @@ class ATkClassifier(LinearClassifierMixin, LinearATk):
     objective_ : float or ndarray of shape (n_classes,)
         The value of the formula above.
     n_iter_ : int or ndarray of shape (n_classes,)
-        Newton steps, or passes over the data for "sgd".
+        Newton steps.
     k_ : float
         The k used, in units of sample weight.
     k_share_ : float
         The same as part of the total weight: a value for the parameter ``k``.
     C_ : float
         The C used.
+    n_passes_ : int
+        How often X was read, if it was read in chunks; ``sample_weights_`` of a Dask collection are computed when they
+        are wanted.
     set_aside_ : ndarray of int
         The samples set aside, those with the largest losses first; one that is set aside in part is among them if it
         is by half at least. Empty without ``drop``.
@@ -160,7 +159,6 @@ class ATkClassifier(LinearClassifierMixin, LinearATk):
         fit_intercept: bool = True,
         penalize_intercept: bool = False,
         class_weight: dict[Any, float] | str | None = None,
-        solver: str | SGD = "exact",
         tol: float = 1e-6,
         max_iter: int = 1000,
         n_starts: int = 50,
@@ -175,22 +173,21 @@ class ATkClassifier(LinearClassifierMixin, LinearATk):
         self.fit_intercept = fit_intercept
         self.penalize_intercept = penalize_intercept
         self.class_weight = class_weight
-        self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
         self.n_starts = n_starts
         self.warm_start = warm_start
         self.verbose = verbose
 
-    def _publish(self, posed: Posed, solutions: list[Solution]) -> None:
-        self.classes_ = posed.targets.classes
-        super()._publish(posed, solutions)
+    def _publish(self, problems: Problems, solutions: list[Solution]) -> None:
+        self.classes_ = problems.classes
+        super()._publish(problems, solutions)
         limits = [
             self.drop_ + collapse_limit(problem)
-            for problem, solution in zip(posed.problems, solutions, strict=True)
+            for problem, solution in zip(problems.problems, solutions, strict=True)
             if not solution.beats(problem.rows.loss_at_zero)
         ]
-        warn_of_collapse(self.k, self.k_, limits, posed.targets.total, len(solutions), "linear model")
+        warn_of_collapse(self.k, self.k_, limits, problems.total, len(solutions), "linear model")
 
 
 class ATkRegressor(ScoredRegressorMixin, LinearATk):
@@ -229,13 +226,10 @@ class ATkRegressor(ScoredRegressorMixin, LinearATk):
     fit_intercept : bool, default=True
     penalize_intercept : bool, default=False
         Whether the intercept is penalised like a weight, as in the paper's homogenised form.
-    solver : {"exact", "sgd"} or SGD, default="exact"
-        "exact" is a proximal Newton method. "sgd" is the stochastic algorithm of the paper, certified all the same but
-        with a ``tol`` of about 0.01 in reach rather than 1e-6; :class:`atklearn.SGD` sets how it steps.
     tol : float, default=1e-6
         The duality gap allowed, relative to the objective.
     max_iter : int, default=1000
-        The number of Newton steps allowed, or of passes over the data for "sgd".
+        The number of Newton steps allowed.
     n_starts : int, default=50
         With ``drop``, random starts beside the solution of AT_k: models of a few samples each, improved by one
         regression on what they leave, of which the best two are gone on from. They find outliers that are alike and
@@ -258,13 +252,16 @@ class ATkRegressor(ScoredRegressorMixin, LinearATk):
     objective_ : float
         The value of the formula above.
     n_iter_ : int
-        Newton steps, or passes over the data for "sgd".
+        Newton steps.
     k_ : float
         The k used, in units of sample weight.
     k_share_ : float
         The same as part of the total weight: a value for the parameter ``k``.
     C_ : float
         The C used.
+    n_passes_ : int
+        How often X was read, if it was read in chunks; ``sample_weights_`` of a Dask collection are computed when they
+        are wanted.
     set_aside_ : ndarray of int
         The samples set aside, those with the largest losses first; one that is set aside in part is among them if it
         is by half at least. Empty without ``drop``.
@@ -317,7 +314,6 @@ class ATkRegressor(ScoredRegressorMixin, LinearATk):
         scoring: str | Callable[..., float] | None = None,
         fit_intercept: bool = True,
         penalize_intercept: bool = False,
-        solver: str | SGD = "exact",
         tol: float = 1e-6,
         max_iter: int = 1000,
         n_starts: int = 50,
@@ -331,23 +327,24 @@ class ATkRegressor(ScoredRegressorMixin, LinearATk):
         self.scoring = scoring
         self.fit_intercept = fit_intercept
         self.penalize_intercept = penalize_intercept
-        self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
         self.n_starts = n_starts
         self.warm_start = warm_start
         self.verbose = verbose
 
-    def _publish(self, posed: Posed, solutions: list[Solution]) -> None:
-        super()._publish(posed, solutions)
+    def _publish(self, problems: Problems, solutions: list[Solution]) -> None:
+        super()._publish(problems, solutions)
         self.coef_, self.intercept_ = self.coef_[0], self.intercept_[0]
 
+    @each_chunk
     def predict(self, X: Any) -> Any:
         """Return the predictions ``x . w + b``.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, tensor} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, tensor, Dask collection, Chunks} of shape (n_samples, n_features)
+            Of a Dask collection, predictions are computed when they are wanted.
 
         Returns
         -------

@@ -1,9 +1,9 @@
-"""What the linear estimators share: parameters, statement of the problems, publication of their solutions."""
+"""What the linear estimators share: parameters, the fit from encoded data to publication of their solutions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -12,25 +12,23 @@ from sklearn.base import _fit_context, clone
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from atklearn.chunked.checkpoint import Checkpoint
+from atklearn.chunked.encoded_chunks import EncodedChunks, starts_of
 from atklearn.core.problem import Solution
 from atklearn.core.solve import solve_linear
 from atklearn.estimators.callbacks import CallbackSupportMixin, FitProgress
-from atklearn.estimators.fitting import keeping_fitted_state, posing_of, warn_of_classes_aside, warn_unless_converged
-from atklearn.estimators.following import FollowsX
+from atklearn.estimators.fitting import encoder_of, keeping_fitted_state, warn_of_classes_aside, warn_unless_converged
+from atklearn.estimators.following import FollowsX, training_data
 from atklearn.estimators.judging import make_judge
 from atklearn.losses.aggregate import resolve_drop
 from atklearn.losses.individual import IndividualLoss, SquaredError, Task, resolve_individual_loss
-from atklearn.problems.arrays import check_mass
 from atklearn.problems.device_room import saying_what_fits
-from atklearn.problems.entering import enter_training
+from atklearn.problems.encoding import Encoded, Problems, plain
 from atklearn.problems.namespaces import home_of, is_tensor
-from atklearn.problems.posing import Posed, Posing, published
-from atklearn.problems.ranged import TargetsOutside
 from atklearn.selection.choosing import AUTO_ROWS, auto_k
-from atklearn.solvers.ranked.alternation import refuse_other_solvers, solve_ranked
-from atklearn.solvers.stochastic.sgd import SGD, refuse_stochastic, solve_sgd
+from atklearn.solvers.ranked.alternation import solve_ranked
 
-__all__ = ["LinearATk"]
+__all__ = ["LinearATk", "fit_encoded"]
 
 # The default C, as multiples of scikit-learn's. One class against the rest may ask for a weaker penalty than the
 # multinomial model, which shares it among the classes (docs/decisions/0015), so that k = "auto" tries another one.
@@ -53,7 +51,6 @@ class LinearATk(CallbackSupportMixin, FollowsX):
         "scoring": [str, callable, None],
         "fit_intercept": ["boolean"],
         "penalize_intercept": ["boolean"],
-        "solver": [StrOptions({"exact", "sgd"}), SGD],
         "tol": [Interval(Real, 0.0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "warm_start": ["boolean"],
@@ -63,7 +60,6 @@ class LinearATk(CallbackSupportMixin, FollowsX):
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.array_api_support = self.solver == "exact"
         return tags
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -73,9 +69,13 @@ class LinearATk(CallbackSupportMixin, FollowsX):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, tensor} of shape (n_samples, n_features)
-            A tensor of PyTorch is computed where it lies, and what is fitted follows it: see :meth:`to_numpy`.
+        X : {array-like, sparse matrix, tensor, Dask collection, Chunks} of shape (n_samples, n_features)
+            A tensor of PyTorch is computed where it lies, and what is fitted follows it: see :meth:`to_numpy`. A Dask
+            array or dataframe is asked chunk by chunk, and so are
+            :class:`atklearn.ondisk.ArrayChunks`, which need not fit into memory, and
+            :class:`atklearn.dask.DaskChunks`, which know their cluster.
         y : array-like of shape (n_samples,)
+            Of Dask collections cut as X is, or with known sizes of chunks; so are the weights.
         sample_weight : array-like of shape (n_samples,), default=None
             Weight 2 is the same as the sample twice; weight 0 is the same as without it.
 
@@ -83,49 +83,66 @@ class LinearATk(CallbackSupportMixin, FollowsX):
         -------
         self : estimator
         """
-        with keeping_fitted_state(self):
-            home = home_of(X)
-            refuse_stochastic(self.solver, home)
-            X, y = enter_training(self, X, y, y_numeric=self._task == "regression")
+        encoder = encoder_of(self, self._task)
+        with keeping_fitted_state(self), training_data(self, encoder, X, y, sample_weight) as data:
             progress = FitProgress(self, X, y, sample_weight)
-            posing = posing_of(self, self._task)
-            k, which = self._auto_k(posing, X, y, sample_weight) if self._chooses_k() else self._given_k()
-            posed = posing.on(X, y, sample_weight, k=k, on_the_host=bool(self.drop))
-            posed, solutions = self._solve(posed, which, progress)
-            self._publish(posed, solutions)
-            self._follow(home)
-            warn_unless_converged(solutions, posed.targets.names, self.tol, self.C_)
+            self._fit(data, progress)
+            self._follow(home_of(X))
             progress.finish()
         return self
 
-    def _solve(self, posed: Posed, which: int, progress: FitProgress) -> tuple[Posed, list[Solution]]:
-        """Solve the problems with one of the C there are to try; return them as solved."""
-        self.C_ = self._Cs_of(posed.targets.total, len(posed.problems))[which]
-        posed = posed.at(posed.k, self.C_)
-        self.k_ = posed.k
-        self.drop_ = resolve_drop(self.drop, posed.k, posed.targets.total)
+    def _fit(self, data: Encoded | EncodedChunks, progress: FitProgress) -> None:
+        """Solve the problems on encoded data, and publish the solutions."""
+        k, which = self._auto_k(data) if self._chooses_k() else self._given_k()
+        self.C_ = self._Cs_of(data.total, data.n_problems)[which]
+        checkpoint = None
+        if isinstance(data, EncodedChunks):
+            problems = data.problems(k=k, C=self.C_)
+            checkpoint = data.opened_checkpoint(self.get_params(deep=False), k_used=problems.k)
+            progress.watch(data, checkpoint)
+        else:
+            problems = data.problems(k=k, C=self.C_, on_the_host=bool(self.drop))
+        self.k_ = problems.k
+        self.drop_ = resolve_drop(self.drop, problems.k, problems.total)
+        starts = self._starts(problems, checkpoint)
         if self.drop_ > 0.0:
-            return self._solve_range(posed, progress)
-        self.set_aside_ = np.zeros(0, dtype=np.intp)
-        solve = _solver(self.solver)
-        solutions = [
-            solve(problem, tol=self.tol, max_iter=self.max_iter, start=start, progress=progress.following(name))
-            for problem, start, name in zip(posed.problems, self._starts(posed), posed.targets.names, strict=True)
-        ]
-        return posed, solutions
+            problems, solutions = self._solve_range(problems, starts, progress)
+        else:
+            self.set_aside_ = np.zeros(0, dtype=np.intp)
+            solutions = [
+                solve_linear(
+                    problem, tol=self.tol, max_iter=self.max_iter, start=start, progress=progress.following(name)
+                )
+                for problem, start, name in zip(problems.problems, starts, problems.names, strict=True)
+            ]
+        if checkpoint is not None:
+            checkpoint.done()
+        self._publish(problems, solutions)
+        if isinstance(data, EncodedChunks):
+            self.n_passes_ = data.n_passes
+        elif hasattr(self, "n_passes_"):
+            del self.n_passes_
+        warn_unless_converged(solutions, problems.names, self.tol, self.C_)
 
-    def _solve_range(self, posed: Posed, progress: FitProgress) -> tuple[Posed, list[Solution]]:
+    def _solve_range(
+        self, problems: Problems, starts: list[Solution | None], progress: FitProgress
+    ) -> tuple[Problems, list[Solution]]:
         """Solve the problems of a range, the same rows set aside in all of them; return them as left in the end."""
-        refuse_other_solvers(self.solver, self.drop)
-        names = posed.targets.names
         fit = solve_ranked(
-            posed.problems, self.drop_, tol=self.tol, max_iter=self.max_iter, starts=self._starts(posed),
-            n_starts=self.n_starts, progress=[progress.following(name) for name in names],
+            problems.problems, self.drop_, tol=self.tol, max_iter=self.max_iter, starts=starts,
+            n_starts=self.n_starts, progress=[progress.following(name) for name in problems.names],
         )  # fmt: skip
-        warn_of_classes_aside(fit.class_shares, posed.targets.classes, self.drop)
-        targets = TargetsOutside(posed.targets, fit.outside)
-        self.set_aside_ = targets.places_of(fit.ranked)
-        return Posed(targets, fit.outside.problems), fit.solutions
+        warn_of_classes_aside(fit.class_shares, problems.classes, self.drop)
+        order = np.zeros(fit.outside.n_rows)  # of the rows set aside, from 1
+        order[fit.ranked] = np.arange(1, fit.ranked.size + 1)
+        order = problems.spread([order] * len(problems.problems))[:, 0]
+        samples = np.flatnonzero(order)
+        self.set_aside_ = samples[np.argsort(order[samples])]
+
+        def spread(columns: Sequence[Any]) -> Any:
+            return problems.spread([fit.outside.extend(column) for column in columns])
+
+        return replace(problems, problems=fit.outside.problems, spread=spread), fit.solutions
 
     def _chooses_k(self) -> bool:
         """Say whether there is a k to choose."""
@@ -143,39 +160,49 @@ class LinearATk(CallbackSupportMixin, FollowsX):
             return [float(self.C)]
         return [multiple * self._C_per_sample * total for multiple in (_ONE_PROBLEM if n_problems == 1 else _MANY)]
 
-    def _auto_k(self, posing: Posing, X: Any, y: Any, sample_weight: Any) -> tuple[float, int]:
+    def _auto_k(self, data: Encoded | EncodedChunks) -> tuple[float, int]:
         """Return the share k/n that cross-validation chooses, and which C."""
-        if is_tensor(X):
+        if isinstance(data, EncodedChunks):
+            few = data.few(AUTO_ROWS)
+        elif is_tensor(data.X):
             from atklearn.selection.few_tensor_rows import few_tensor_rows
 
-            X, y, sample_weight = few_tensor_rows(X, y, sample_weight, AUTO_ROWS, has_labels=posing.is_classification)
-        classes, scoring, n_problems = None, self.scoring, 1
-        if posing.is_classification:
-            classes = np.unique(y if sample_weight is None else y[check_mass(sample_weight, y.size) > 0.0])
-            n_problems = 1 if classes.size <= 2 else classes.size
-        if scoring is None:
-            scoring = self._score_to_choose_by
-        judge = make_judge(clone(self), scoring, X.shape[1], classes)
-        return auto_k(posing, X, y, sample_weight, lambda total: self._Cs_of(total, n_problems), judge)
+            few = few_tensor_rows(data, AUTO_ROWS)
+        else:
+            few = data
+        scoring = self._score_to_choose_by if self.scoring is None else self.scoring
+        judge = make_judge(clone(self), scoring, few.n_features, few.classes)
+        return auto_k(few, lambda total: self._Cs_of(total, few.n_problems), judge)
 
-    def _starts(self, posed: Posed) -> list[Solution | None]:
-        """Return the previous solutions where a warm start is asked for and they fit."""
+    def _starts(self, problems: Problems, checkpoint: Checkpoint | None) -> list[Solution | None]:
+        """Return where the checkpoint has got to, or else the previous solutions where they are wanted and fit."""
+        starts: list[Solution | None] = [None] * len(problems.problems)
         previous: list[Solution] = getattr(self, "_solutions", []) if self.warm_start else []
-        if len(previous) != len(posed.problems):
-            return [None] * len(posed.problems)
-        return [problem.starting_from(solution) for problem, solution in zip(posed.problems, previous, strict=True)]
+        if len(previous) == len(starts):
+            pairs = zip(problems.problems, previous, strict=True)
+            starts = [problem.starting_from(solution) for problem, solution in pairs]
+        if checkpoint is None:
+            return starts
+        return [one or other for one, other in zip(starts_of(checkpoint, problems), starts, strict=True)]
 
-    def _publish(self, posed: Posed, solutions: list[Solution]) -> None:
-        """Set the fitted attributes."""
-        self.coef_, self.intercept_ = posed.coefficients(solutions)
-        for name, value in published(posed.targets, posed.problems, solutions, self.k_).items():
-            setattr(self, name, value)
+    def _publish(self, problems: Problems, solutions: list[Solution]) -> None:
+        """Set the fitted attributes, plain for one problem, else with an entry or column for each."""
+        self.coef_, self.intercept_ = problems.coefficients(solutions)
+        weights = problems.sample_weights(solutions)
+        self.sample_weights_ = weights[:, 0] if len(solutions) == 1 else weights
+        self.threshold_ = plain([solution.threshold for solution in solutions])
+        self.dual_gap_ = plain([solution.dual_gap for solution in solutions])
+        self.objective_ = plain([solution.objective for solution in solutions])
+        self.n_iter_ = plain([solution.n_iter for solution in solutions])
+        self.k_share_ = min(self.k_ / problems.total, 1.0)
         if self.warm_start:
             self._solutions = solutions
 
 
-def _solver(solver: str | SGD) -> Callable[..., Solution]:
-    """Return the function that solves a problem the way asked for."""
-    if isinstance(solver, SGD):
-        return partial(solve_sgd, settings=solver)
-    return solve_linear if solver == "exact" else solve_sgd
+def fit_encoded(estimator: LinearATk, data: Encoded | EncodedChunks, like: Any) -> LinearATk:
+    """Fit an estimator to data that another one has encoded, whose features it takes."""
+    estimator.n_features_in_ = like.n_features_in_
+    if hasattr(like, "feature_names_in_"):
+        estimator.feature_names_in_ = like.feature_names_in_
+    estimator._fit(data, FitProgress(estimator, None, None, None))
+    return estimator

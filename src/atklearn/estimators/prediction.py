@@ -11,11 +11,11 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from atklearn.estimators.following import FollowsX, ScoredClassifierMixin
+from atklearn.estimators.following import FollowsX, ScoredClassifierMixin, each_chunk
 from atklearn.losses.individual import LogLoss
 from atklearn.losses.labels import chosen_labels, class_probabilities
 from atklearn.problems.arrays import check_features
-from atklearn.problems.entering import enter_features
+from atklearn.problems.encoding import enter_features
 from atklearn.problems.namespaces import same_home
 
 __all__ = ["LinearClassifierMixin", "linear_decisions"]
@@ -64,12 +64,14 @@ class ArrayDecisions:
 class LinearClassifierMixin(ScoredClassifierMixin):
     """Predictions of linear classifiers, one-vs-rest with more than two classes."""
 
+    @each_chunk
     def decision_function(self, X: Any) -> Any:
         """Return the scores ``x . w + b``; of two classes, those of the second.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, tensor} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, tensor, Dask collection, Chunks} of shape (n_samples, n_features)
+            Of a Dask collection, predictions are computed when they are wanted.
 
         Returns
         -------
@@ -78,12 +80,14 @@ class LinearClassifierMixin(ScoredClassifierMixin):
         """
         return linear_decisions(self, X, "decision_function").values()
 
+    @each_chunk
     def predict(self, X: Any) -> Any:
         """Return the predicted class labels.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, tensor} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, tensor, Dask collection, Chunks} of shape (n_samples, n_features)
+            Of a Dask collection, predictions are computed when they are wanted.
 
         Returns
         -------
@@ -92,6 +96,7 @@ class LinearClassifierMixin(ScoredClassifierMixin):
         return linear_decisions(self, X, "predict").labels(self.classes_)
 
     @available_if(lambda self: self.loss == "log_loss" or isinstance(self.loss, LogLoss))
+    @each_chunk
     def predict_proba(self, X: Any) -> Any:
         """Return the logistic function of the scores, scaled to sum to one over the classes.
 
@@ -99,7 +104,8 @@ class LinearClassifierMixin(ScoredClassifierMixin):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, tensor} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, tensor, Dask collection, Chunks} of shape (n_samples, n_features)
+            Of a Dask collection, predictions are computed when they are wanted.
 
         Returns
         -------
@@ -109,12 +115,14 @@ class LinearClassifierMixin(ScoredClassifierMixin):
         return linear_decisions(self, X, "predict_proba").probabilities()
 
     @available_if(lambda self: self.loss == "log_loss" or isinstance(self.loss, LogLoss))
+    @each_chunk
     def predict_log_proba(self, X: Any) -> Any:
         """Return the logarithm of :meth:`predict_proba`.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, tensor} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, tensor, Dask collection, Chunks} of shape (n_samples, n_features)
+            Of a Dask collection, predictions are computed when they are wanted.
 
         Returns
         -------

@@ -72,8 +72,8 @@ class ATkClassifierCV(ScoredClassifierMixin, LinearATkCV):
         The final fit; present if ``refit``.
     cv_results_ : dict of ndarrays
         As in :class:`sklearn.model_selection.GridSearchCV`: ``params``, ``param_k``, ``param_C``,
-        ``split0_test_score`` and so on, ``mean_test_score``, ``std_test_score``, ``rank_test_score``. If the fit was
-        interrupted, unfinished cells are NaN.
+        ``split0_test_score`` and so on, ``mean_test_score``, ``std_test_score``, ``rank_test_score``. If a callback
+        stopped the search, unfinished cells are NaN.
     best_index_ : int
         The cell of the choice, which need not be the one of rank 1.
     best_params_ : dict
@@ -153,7 +153,7 @@ class ATkClassifierCV(ScoredClassifierMixin, LinearATkCV):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, tensor} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, tensor, Dask collection, Chunks} of shape (n_samples, n_features)
 
         Returns
         -------
@@ -166,7 +166,7 @@ class ATkClassifierCV(ScoredClassifierMixin, LinearATkCV):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, tensor} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, tensor, Dask collection, Chunks} of shape (n_samples, n_features)
 
         Returns
         -------
@@ -183,7 +183,7 @@ class ATkClassifierCV(ScoredClassifierMixin, LinearATkCV):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, tensor} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, tensor, Dask collection, Chunks} of shape (n_samples, n_features)
 
         Returns
         -------
@@ -198,7 +198,7 @@ class ATkClassifierCV(ScoredClassifierMixin, LinearATkCV):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, tensor} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, tensor, Dask collection, Chunks} of shape (n_samples, n_features)
 
         Returns
         -------
@@ -333,7 +333,7 @@ class ATkRegressorCV(ScoredRegressorMixin, LinearATkCV):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, tensor} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, tensor, Dask collection, Chunks} of shape (n_samples, n_features)
 
         Returns
         -------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -14,21 +15,21 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from atklearn.chunked.chunked_folds import ChunkedFold, fold_parts
+from atklearn.chunked.encoded_chunks import EncodedChunks
 from atklearn.core.collapse import collapse_share
 from atklearn.estimators.callbacks import CallbackSupportMixin, FitProgress
-from atklearn.estimators.fitting import posing_of
-from atklearn.estimators.following import FollowsX
+from atklearn.estimators.fitting import encoder_of, keeping_fitted_state
+from atklearn.estimators.following import FollowsX, chunks_of, training_data
 from atklearn.estimators.jobs import map_jobs
 from atklearn.estimators.judging import Judge, make_judge
-from atklearn.estimators.linear_base import LinearATk
+from atklearn.estimators.linear_base import LinearATk, fit_encoded
 from atklearn.losses.aggregate import resolve_drop, resolve_k
 from atklearn.losses.individual import Array, IndividualLoss
 from atklearn.losses.messages import shown
-from atklearn.problems.arrays import check_features
 from atklearn.problems.device_room import saying_what_fits
-from atklearn.problems.entering import enter_mass, enter_training
+from atklearn.problems.encoding import Encoded, Problems
 from atklearn.problems.namespaces import home_of, is_tensor, on_host, same_home
-from atklearn.problems.posing import Posed
 from atklearn.selection.choosing import choose_best, choose_within_error, default_Cs, default_folds, default_ks_above
 from atklearn.selection.folds import FilledFold, Fold, Split, cv_results
 
@@ -70,78 +71,92 @@ class LinearATkCV(CallbackSupportMixin, FollowsX):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, tensor} of shape (n_samples, n_features)
-            A tensor of PyTorch is computed where it lies, fold after fold, and what is fitted follows it.
+        X : {array-like, sparse matrix, tensor, Dask collection, Chunks} of shape (n_samples, n_features)
+            A tensor of PyTorch is computed where it lies, fold after fold, and what is fitted follows it. Chunks of
+            rows are asked where they are, as in :meth:`ATkClassifier.fit`; a row's fold is drawn from its values, and
+            ``cv`` has to be a number.
         y : array-like of shape (n_samples,)
         sample_weight : array-like of shape (n_samples,), default=None
         groups : array-like of shape (n_samples,), default=None
-            Passed to the splitter: samples of a group stay together in, say, ``GroupKFold``.
+            Passed to the splitter: samples of a group stay together in, say, ``GroupKFold``. None for chunks.
 
         Returns
         -------
         self : estimator
         """
-        self._forget()
-        classification = isinstance(self, ClassifierMixin)
-        home = home_of(X)
-        X, y = enter_training(self, X, y, y_numeric=not classification, ensure_min_samples=2)
-        progress = FitProgress(self, X, y, sample_weight)
-        if sample_weight is not None:
-            sample_weight = enter_mass(sample_weight, X)
-        posing = posing_of(self, "classification" if classification else "regression")
-        posed = posing.on(X, y, sample_weight)
-        self._make_grids(posed)
-        if classification:
-            self.classes_ = posed.targets.classes
-        self.n_samples_ = len(y)
-        splits = self._splits(X, on_host(y), on_host(groups))
-        options = {"max_iter": self.max_iter, "drop": self.drop_share_}
-        folds = [Fold(posing, None, None, None, split, self.ks_, self.Cs_, **options) for split in splits]
-        test_to_train = float(np.mean([test.size / train.size for train, test in splits]))
-        self._search(folds, test_to_train, progress, shared=(X, y, sample_weight))
-        self._refit(X, y, sample_weight)
-        self._follow(home)
-        progress.finish()
+        encoder = encoder_of(self, "classification" if isinstance(self, ClassifierMixin) else "regression")
+        with keeping_fitted_state(self):
+            self._forget()
+            with training_data(self, encoder, X, y, sample_weight, ensure_min_samples=2) as data:
+                progress = FitProgress(self, X, y, sample_weight)
+                self._fit(data, groups, progress)
+                self._follow(home_of(X))
+                progress.finish()
         return self
+
+    def _fit(self, data: Encoded | EncodedChunks, groups: Any, progress: FitProgress) -> None:
+        """Search the grid on encoded data, and fit the choice."""
+        self._make_grids(data.problems())
+        if data.classes is not None:
+            self.classes_ = data.classes
+        self.n_samples_ = data.n_samples
+        checkpoint = None
+        folds: list[FilledFold]
+        if isinstance(data, EncodedChunks):
+            grids = {"ks_used": self.ks_, "Cs_used": self.Cs_}
+            checkpoint = data.opened_checkpoint(self.get_params(deep=False), **grids)
+            parts = fold_parts(data.n_samples, self.cv, groups, self.n_jobs, self.random_state)
+            folds = [
+                ChunkedFold(data, part, number, self.ks_, self.Cs_, self.max_iter, checkpoint)
+                for number, part in enumerate(parts)
+            ]
+            test_to_train = 1.0 / (parts[0].n_folds - 1)
+        else:
+            splits = self._splits(data.X, on_host(data.labels), on_host(groups))
+            options = {"max_iter": self.max_iter, "drop": self.drop_share_}
+            bare = replace(data, X=None, y=None, weight=None)
+            folds = [Fold(bare, split, self.ks_, self.Cs_, **options) for split in splits]
+            test_to_train = float(np.mean([test.size / train.size for train, test in splits]))
+        scores = np.full((len(folds), self.ks_.size, self.Cs_.size), np.nan)
+        self._fill(scores, folds, progress, data)
+        self.cv_results_ = cv_results(scores, self.ks_, self.Cs_)
+        self._choose(scores, test_to_train, data.total)
+        self._refit(data)
+        if checkpoint is not None:
+            checkpoint.done()
 
     def _forget(self) -> None:
         """Drop what an earlier fit has left."""
         for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
             delattr(self, name)
 
-    def _search(
-        self, folds: Sequence[FilledFold], test_to_train: float, progress: FitProgress, shared: tuple[Any, ...] = ()
-    ) -> None:
-        """Score the grid on all folds, and choose; ``shared`` are the data, if folds have none by themselves."""
-        scores = np.full((len(folds), self.ks_.size, self.Cs_.size), np.nan)
-        try:
-            self._fill(scores, folds, progress, shared)
-        finally:  # an interrupt leaves the cells that were finished
-            self.cv_results_ = cv_results(scores, self.ks_, self.Cs_)
-        self._choose(scores, test_to_train)
-
-    def _refit(self, X: Any, y: Any, sample_weight: Any) -> None:
+    def _refit(self, data: Encoded | EncodedChunks) -> None:
         """Fit the choice on all samples, if that is wanted."""
-        if self.refit:
-            self.best_estimator_ = self._template(k=self.k_share_, C=self.C_, tol=self.tol).fit(X, y, sample_weight)
-            for name in ("coef_", "intercept_", "threshold_", "dual_gap_", "objective_", "n_iter_"):
-                setattr(self, name, getattr(self.best_estimator_, name))
+        if not self.refit:
+            return
+        if isinstance(data, EncodedChunks) and data.checkpoint is not None:
+            data = replace(data, checkpoint=f"{data.checkpoint}.fit")  # beside that of the search
+        best = fit_encoded(self._template(k=self.k_share_, C=self.C_, tol=self.tol), data, like=self)
+        self.best_estimator_ = best
+        self.coef_, self.intercept_ = best.coef_, best.intercept_
+        self.threshold_, self.objective_, self.dual_gap_ = best.threshold_, best.objective_, best.dual_gap_
+        self.n_iter_ = best.n_iter_
 
     def _template(self, **options: Any) -> LinearATk:
         """Return the plain estimator with the parameters that both have, and the given ones."""
         shared = set(self._plain().get_params()) & set(self.get_params()) - {"scoring", "verbose"}
         return self._plain(**{name: getattr(self, name) for name in shared} | options)
 
-    def _make_grids(self, posed: Posed) -> None:
+    def _make_grids(self, problems: Problems) -> None:
         """Set the calibration bound and the grids, k as shares and both ascending."""
-        self._total = posed.targets.total
-        bound = collapse_share(posed.problems) if isinstance(self, ClassifierMixin) else None
+        total = problems.total
+        bound = None if problems.classes is None else collapse_share(problems.problems)
         self.calibration_bound_ = bound
-        self.drop_share_ = resolve_drop(self.drop, self._total, self._total) / self._total
+        self.drop_share_ = resolve_drop(self.drop, total, total) / total
         if isinstance(self.ks, Integral):
             self.ks_ = default_ks_above(self.drop_share_, int(self.ks), bound)
         else:
-            self.ks_ = np.unique([resolve_k(k, self._total) / self._total for k in self.ks])
+            self.ks_ = np.unique([resolve_k(k, total) / total for k in self.ks])
         self.Cs_ = default_Cs(int(self.Cs)) if isinstance(self.Cs, Integral) else np.unique(self.Cs).astype(float)
         if self.ks_.size == 0 or self.Cs_.size == 0 or self.Cs_[0] <= 0.0:
             raise ValueError(
@@ -158,13 +173,16 @@ class LinearATkCV(CallbackSupportMixin, FollowsX):
         return list(splitter.split(X, y))
 
     def _fill(
-        self, scores: Array, folds: Sequence[FilledFold], progress: FitProgress, shared: tuple[Any, ...]
+        self, scores: Array, folds: Sequence[FilledFold], progress: FitProgress, data: Encoded | EncodedChunks
     ) -> None:  # fmt: skip
         """Fill in the scores fold by fold, in this process cell by cell."""
         judge = make_judge(self._template(k=1.0), self.scoring, self.n_features_in_, getattr(self, "classes_", None))
         work = list(zip(folds, scores, strict=True))
-        # every operation on tensors takes the whole device, and those of a GPU cannot be sent to another process
-        n_jobs = 1 if shared and is_tensor(shared[0]) else self.n_jobs
+        # every operation on tensors takes the whole device, and those of a GPU cannot be sent to another process;
+        # every fit on chunks has all the workers
+        in_turn = isinstance(data, EncodedChunks) or is_tensor(data.X)
+        shared = () if isinstance(data, EncodedChunks) else (data.X, data.y, data.weight)
+        n_jobs = 1 if in_turn else self.n_jobs
         for fold, filled in enumerate(map_jobs(partial(_fill_fold, judge), work, n_jobs, shared=shared)):
             scores[fold] = filled
             if self.verbose:
@@ -172,7 +190,7 @@ class LinearATkCV(CallbackSupportMixin, FollowsX):
             if progress.passed("fold"):
                 break
 
-    def _choose(self, scores: Array, test_to_train: float) -> None:
+    def _choose(self, scores: Array, test_to_train: float, total: float) -> None:
         """Set the choice from the folds that are complete."""
         complete = scores[np.isfinite(scores).all(axis=(1, 2))]
         if len(complete) == 0:
@@ -185,16 +203,16 @@ class LinearATkCV(CallbackSupportMixin, FollowsX):
         else:
             i, j = choose_within_error(complete, test_to_train)
         self.k_share_, self.C_ = float(self.ks_[i]), float(self.Cs_[j])
-        self.k_ = self.k_share_ * self._total
+        self.k_ = self.k_share_ * total
         self.best_index_ = i * self.Cs_.size + j
         self.best_params_ = {"k": self.k_share_, "C": self.C_}
         self.best_score_ = float(complete[:, i, j].mean())
 
     def _delegate(self, method: str, X: Any) -> Any:
-        """Call the final fit on checked features."""
+        """Call the final fit, which knows the features by their names."""
         check_is_fitted(self, "best_estimator_")
-        if same_home(self.coef_, X, f"{type(self).__name__}.{method}()") is None:
-            X = check_features(self, X)
+        if chunks_of(X) is None:
+            same_home(self.coef_, X, f"{type(self).__name__}.{method}()")
         return getattr(self.best_estimator_, method)(X)
 
 

@@ -15,9 +15,8 @@ from atklearn.estimators.fitting import keeping_fitted_state
 from atklearn.estimators.prediction import LinearClassifierMixin
 from atklearn.estimators.streams import StreamingATk
 from atklearn.losses.individual import IndividualLoss
-from atklearn.losses.labels import one_versus_rest
 from atklearn.problems.arrays import check_mass
-from atklearn.problems.posing import Targets, class_targets
+from atklearn.problems.encoding import Targets, class_targets
 from atklearn.solvers.stochastic.sgd import Averaging, LearningRate
 
 __all__ = ["SGDATkClassifier"]
@@ -57,7 +56,8 @@ class SGDATkClassifier(LinearClassifierMixin, StreamingATk):
         Whether each pass of ``fit`` has a random order of its own, which then does not depend on the order of the rows.
         ``fit_blocks`` shuffles within blocks, ``partial_fit`` never.
     learning_rate : {"invscaling", "optimal", "constant", "adaptive"}, default="invscaling"
-        The schedule of the steps, see :class:`atklearn.SGD`.
+        The step of the t-th visit: ``eta0 / t**power_t``, ``1 / (1/eta0 + t/C)``, ``eta0``, or ``eta0`` divided by 5
+        whenever the objective stops falling.
     eta0 : float or "auto", default="auto"
         The first step; "auto" scales it from the first 1000 visits.
     power_t : float, default=0.5
@@ -262,5 +262,4 @@ class SGDATkClassifier(LinearClassifierMixin, StreamingATk):
             raise ValueError(f"y is expected to hold the classes {self.classes_} only, got also {unknown}.")
         codes = np.searchsorted(self.classes_, np.asarray(y))
         factors = compute_class_weight(self.class_weight, classes=self.classes_, y=self.classes_)
-        mass = check_mass(sample_weight, y.size) * factors[codes]
-        return X, Targets(one_versus_rest(y, self.classes_), mass, self.classes_)
+        return X, Targets(codes, check_mass(sample_weight, y.size), self.classes_, factors)

@@ -11,7 +11,7 @@ from atklearn.estimators.fitting import keeping_fitted_state
 from atklearn.estimators.prediction import linear_decisions
 from atklearn.estimators.streams import Stream, StreamingATk
 from atklearn.losses.individual import IndividualLoss
-from atklearn.problems.posing import Targets, regression_targets
+from atklearn.problems.encoding import Targets, regression_targets
 from atklearn.solvers.stochastic.sgd import Averaging, LearningRate
 
 __all__ = ["SGDATkRegressor"]
@@ -47,7 +47,8 @@ class SGDATkRegressor(RegressorMixin, StreamingATk):
         Whether each pass of ``fit`` has a random order of its own, which then does not depend on the order of the rows.
         ``fit_blocks`` shuffles within blocks, ``partial_fit`` never.
     learning_rate : {"invscaling", "optimal", "constant", "adaptive"}, default="invscaling"
-        The schedule of the steps, see :class:`atklearn.SGD`.
+        The step of the t-th visit: ``eta0 / t**power_t``, ``1 / (1/eta0 + t/C)``, ``eta0``, or ``eta0`` divided by 5
+        whenever the objective stops falling.
     eta0 : float or "auto", default="auto"
         The first step; "auto" scales it from the first 1000 visits.
     power_t : float, default=0.5

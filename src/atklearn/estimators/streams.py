@@ -22,7 +22,7 @@ from atklearn.losses.aggregate import average_top_k, resolve_k
 from atklearn.losses.individual import Array, IndividualLoss, Task, resolve_individual_loss
 from atklearn.losses.messages import shown, stack_level
 from atklearn.problems.arrays import check_training
-from atklearn.problems.posing import Targets, intercept_kind
+from atklearn.problems.encoding import Targets, intercept_kind
 from atklearn.solvers.stochastic.sgd import (
     AVERAGINGS,
     HEAD,

@@ -15,7 +15,7 @@ from atklearn.estimators.svm_base import KernelATk
 from atklearn.kernel.problem import KernelName, KernelProblem
 from atklearn.kernel.solve import kernel_collapse_limit
 from atklearn.losses.labels import chosen_labels
-from atklearn.problems.posing import Targets, class_targets
+from atklearn.problems.encoding import Targets, class_targets
 
 __all__ = ["ATkSVC", "ATkSVR"]
 

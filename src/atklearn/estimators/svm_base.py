@@ -20,8 +20,8 @@ from atklearn.kernel.problem import Kernel, KernelMatrix, KernelProblem
 from atklearn.kernel.solve import solve_kernel
 from atklearn.losses.aggregate import resolve_k
 from atklearn.losses.individual import Array
-from atklearn.problems.arrays import check_features, check_mass, check_training
-from atklearn.problems.posing import Targets, published, regression_targets
+from atklearn.problems.arrays import check_features, check_training
+from atklearn.problems.encoding import Targets, plain, regression_targets
 
 __all__ = ["KernelATk"]
 
@@ -82,7 +82,7 @@ class KernelATk(BaseEstimator):
                     "pass the kernel values between all training samples."
                 )
             targets = self._targets(y, sample_weight)
-            gram = self._gram(X, check_mass(sample_weight, y.size), targets.kept)
+            gram = self._gram(X, targets.weight, targets.kept)
             k = resolve_k(self.k, targets.total)
             problems = [
                 KernelProblem(
@@ -130,8 +130,15 @@ class KernelATk(BaseEstimator):
         self.support_vectors_ = np.empty((0, 0)) if self.kernel == "precomputed" else X[self.support_]
         self.dual_coef_ = np.ascontiguousarray(beta[:, support])
         self.intercept_ = np.array([solution.intercept for solution in solutions])
-        for name, value in published(targets, problems, solutions, problems[0].k).items():
-            setattr(self, name, value)
+        pairs = zip(problems, solutions, strict=True)
+        weights = targets.spread([problem.sample_weights(solution) for problem, solution in pairs])
+        self.sample_weights_ = weights[:, 0] if len(solutions) == 1 else weights
+        self.threshold_ = plain([solution.threshold for solution in solutions])
+        self.dual_gap_ = plain([solution.dual_gap for solution in solutions])
+        self.objective_ = plain([solution.objective for solution in solutions])
+        self.n_iter_ = plain([solution.n_iter for solution in solutions])
+        self.k_ = problems[0].k
+        self.k_share_ = min(self.k_ / targets.total, 1.0)
 
     def _scores(self, X: Any) -> npt.NDArray[Any]:
         """Return ``f(x) + b``, shape (n_samples, n_problems)."""

@@ -12,14 +12,13 @@ import numpy as np
 
 from atklearn.chunked.chunk import Block
 from atklearn.chunked.fleet import Reply, Request, answer, forget
-from atklearn.estimators.blocks import read_rows
 from atklearn.stores.threads import thread_count
 
-__all__ = ["ArrayChunks", "ExecutorEngine"]
+__all__ = ["ArrayBlocks", "ExecutorEngine", "read_rows"]
 
 
-class ArrayChunks:
-    """Chunks of rows of arrays that need not fit into memory.
+class ArrayBlocks:
+    """Blocks of rows of arrays that need not fit into memory.
 
     Parameters
     ----------
@@ -30,7 +29,7 @@ class ArrayChunks:
 
     Examples
     --------
-    >>> chunks = ArrayChunks(np.arange(6.0).reshape(3, 2), np.arange(3.0), None, ends=[2, 3])
+    >>> chunks = ArrayBlocks(np.arange(6.0).reshape(3, 2), np.arange(3.0), None, ends=[2, 3])
     >>> len(chunks), chunks.block(1).X
     (2, array([[4., 5.]]))
     """
@@ -51,6 +50,18 @@ class ArrayChunks:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.ends, self.arrays = state["ends"], tuple(_opened(array) for array in state["arrays"])
+
+
+def read_rows(array: Any, part: slice) -> Any:
+    """Return a copy of some rows, and let go of the file's pages behind it."""
+    if not isinstance(array, np.memmap):
+        return array[part]
+    block = np.array(array[part])
+    pages = getattr(array, "_mmap", None)
+    # a copy-on-write map keeps changes in its pages, and not every system takes advice
+    if pages is not None and array.mode in ("r", "r+") and hasattr(pages, "madvise"):
+        pages.madvise(mmap.MADV_DONTNEED)
+    return block
 
 
 class _File(dict[str, Any]):
@@ -76,13 +87,13 @@ class ExecutorEngine:
 
     Parameters
     ----------
-    chunks : ArrayChunks
+    chunks : ArrayBlocks
     executor : concurrent.futures.Executor, default=None
     """
 
     is_lazy = True
 
-    def __init__(self, chunks: ArrayChunks, executor: Executor | None = None) -> None:
+    def __init__(self, chunks: ArrayBlocks, executor: Executor | None = None) -> None:
         self.chunks = chunks
         self.executor = ThreadPoolExecutor(thread_count()) if executor is None else executor
         self.owns_executor = executor is None
@@ -100,5 +111,5 @@ class ExecutorEngine:
             self.executor.shutdown(wait=False, cancel_futures=True)
 
 
-def _answer(chunks: ArrayChunks, request: Request, reading: bool, index: int) -> Reply:
+def _answer(chunks: ArrayBlocks, request: Request, reading: bool, index: int) -> Reply:
     return answer(request, [(index, chunks.block(index) if reading else None)])

@@ -1,4 +1,4 @@
-"""Checking what users pass, once for all: features, targets and sample weights as the arrays that problems take."""
+"""Checking arrays that users pass, once for all: features, targets and sample weights as problems take them."""
 
 from __future__ import annotations
 

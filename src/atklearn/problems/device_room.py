@@ -64,7 +64,7 @@ def _sentence(torch: Any, X: Any) -> str:
     return (
         f"A fit on X of shape ({n}, {d}) takes about {needed:.3g} GB beside X, and {tensor.device} "
         f"has {free / 1e9:.3g} GB left, enough for blocks of {min(rows, n)} rows; fit X[:{min(rows, n)}] or as many "
-        "rows spread over X, or put X on disk as an array and use atklearn.ondisk, which reads it in blocks."
+        "rows spread over X, or put X on disk and fit atklearn.ondisk.ArrayChunks of it, which are read in blocks."
     )
 
 

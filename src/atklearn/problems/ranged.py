@@ -17,7 +17,7 @@ the best ``a`` for given models and thresholds are the m largest of ``sum over c
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -27,11 +27,10 @@ import numpy.typing as npt
 from atklearn.core.problem import Problem, Solution
 from atklearn.losses.aggregate import ranked_loss, top_sum
 from atklearn.losses.individual import Array
-from atklearn.problems.posing import SeenTargets
 from atklearn.stores.compiled import CompiledRows
 from atklearn.stores.picking import Places
 
-__all__ = ["Outside", "RangedProblem", "TargetsOutside", "largest_amounts"]
+__all__ = ["Outside", "RangedProblem", "largest_amounts"]
 
 # A share of a row's mass that is rounding.
 _ROUNDING = 1e-12
@@ -242,44 +241,3 @@ class Outside:
         out = np.zeros(self.n_rows) if others is None else others.copy()
         out[self.places] = values
         return out
-
-
-@dataclass(frozen=True)
-class TargetsOutside:
-    """The targets of problems on the rows that are left, for whoever publishes numbers of all samples.
-
-    Attributes
-    ----------
-    whole : SeenTargets
-    outside : Outside
-    """
-
-    whole: SeenTargets
-    outside: Outside
-
-    @property
-    def classes(self) -> npt.NDArray[Any] | None:
-        """The labels; None for a regression."""
-        return self.whole.classes
-
-    @property
-    def total(self) -> float:
-        """The mass of all samples."""
-        return self.whole.total
-
-    @property
-    def names(self) -> list[str]:
-        """What each problem is about."""
-        return self.whole.names
-
-    def spread(self, columns: Sequence[Any]) -> Any:
-        """Return numbers of the rows that are left, an array per problem, as columns for all samples."""
-        return self.whole.spread([self.outside.extend(column) for column in columns])
-
-    def places_of(self, rows: Places) -> Places:
-        """Return which samples some rows are, in the same order."""
-        ranks = np.zeros(self.outside.n_rows)
-        ranks[rows] = np.arange(1, rows.size + 1)
-        spread = self.whole.spread([ranks])[:, 0]
-        samples = np.flatnonzero(spread)
-        return samples[np.argsort(spread[samples])]

@@ -15,8 +15,7 @@ from sklearn.model_selection import RepeatedKFold, RepeatedStratifiedKFold
 
 from atklearn.core.collapse import collapse_share
 from atklearn.losses.individual import Array
-from atklearn.problems.arrays import check_mass
-from atklearn.problems.posing import Posing
+from atklearn.problems.encoding import Encoded
 from atklearn.selection.distribution import Distribution
 from atklearn.selection.folds import Fold, Judging
 
@@ -149,14 +148,7 @@ def corrected_standard_error(differences: Array, test_to_train: float) -> Array:
     return np.asarray(deviation * np.sqrt(1.0 / n + test_to_train))
 
 
-def auto_k(
-    posing: Posing,
-    X: Any,
-    y: npt.NDArray[Any],
-    sample_weight: Any,
-    Cs_of: Callable[[float], list[float]],
-    judge: Judging,
-) -> tuple[float, int]:
+def auto_k(data: Encoded, Cs_of: Callable[[float], list[float]], judge: Judging) -> tuple[float, int]:
     """Return the share k/n for given data and loss, and which C: cross-validation over k and a few C.
 
     The grid is that of :func:`default_ks`, the rule :func:`choose_within_error`: at 1 standard error on 5 folds, which
@@ -166,26 +158,26 @@ def auto_k(
 
     Parameters
     ----------
-    posing : Posing
-    X, y, sample_weight : array-like
-        Checked.
+    data : Encoded
+        On the host.
     Cs_of : callable
         Takes the mass of samples, returns the C to try, ascending.
     judge : callable
         See :meth:`Fold.fill`.
     """
-    mass = check_mass(sample_weight, y.size)
-    samples = Distribution.of(X, y, mass, classification=posing.is_classification).thinned(AUTO_ROWS)
+    classification = data.classes is not None
+    samples = Distribution.of(data.X, data.y, data.weight, classification=classification).thinned(AUTO_ROWS)
     folds = min(_AUTO_FOLDS, samples.rarest)
     if folds < 2:  # nothing to validate with
         return 1.0, 0
-    posed = posing.on(X[samples.rows], y[samples.rows], samples.mass)
-    ks = default_ks(_AUTO_KS, collapse_share(posed.problems) if posing.is_classification else None)
-    Cs = Cs_of(posed.targets.total)
+    problems = data.part(samples.rows, samples.mass).problems()
+    ks = default_ks(_AUTO_KS, collapse_share(problems.problems) if classification else None)
+    Cs = Cs_of(problems.total)
     scores = np.empty((0, ks.size, len(Cs)))
     for seed, errors in enumerate(_AUTO_ERRORS):
         rows, mass, splits = samples.cut(folds, seed)
-        grids = [Fold(posing, X[rows], y[rows], mass, split, ks, Cs) for split in splits]
+        pieces = data.part(rows, mass)
+        grids = [Fold(pieces, split, ks, Cs) for split in splits]
         scores = np.concatenate([scores, [grid.fill(np.empty((ks.size, len(Cs))), judge) for grid in grids]])
         chosen, which = choose_within_error(scores, 1.0 / (folds - 1), errors)
         if chosen == ks.size - 1:

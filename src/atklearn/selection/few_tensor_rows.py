@@ -11,9 +11,9 @@ import numpy as np
 import torch
 
 from atklearn.losses.individual import Array
+from atklearn.problems.encoding import Encoded
 from atklearn.problems.namespaces import Tensor, on_host
-from atklearn.problems.tensors.tensor_checks import check_tensor_mass
-from atklearn.problems.tensors.tensor_posing import class_masses, classes_and_codes
+from atklearn.problems.tensors.tensor_checks import class_masses
 from atklearn.selection.distribution import Marked, few_marked, merged, row_factors
 
 __all__ = ["few_tensor_rows", "tensor_marks"]
@@ -22,35 +22,22 @@ __all__ = ["few_tensor_rows", "tensor_marks"]
 _BLOCK = 10_000_000
 
 
-def few_tensor_rows(
-    X: Tensor, y: Any, sample_weight: Any, at_most: int, *, has_labels: bool
-) -> tuple[Array, Any, Array | None]:
-    """Return features, targets and mass of about that many samples at most, on the host.
-
-    Parameters
-    ----------
-    X : tensor of shape (n_samples, n_features)
-    y : tensor of shape (n_samples,), or ndarray of labels that are no numbers
-    sample_weight : array-like of shape (n_samples,) or None
-    at_most : int
-    has_labels : bool
-        Whether targets are classes.
-    """
-    if len(X) <= at_most:
-        return on_host(X), on_host(y), on_host(sample_weight)
-    mass = check_tensor_mass(sample_weight, X)
-    codes = torch.zeros(1, dtype=torch.long, device=X.device).expand(len(X))
-    classes = np.zeros(1)
-    if has_labels:
-        classes, codes = classes_and_codes(y, X.device)
-    target = codes.double() if has_labels else y.double()
+def few_tensor_rows(data: Encoded, at_most: int) -> Encoded:
+    """Return about that many samples of tensors at most, on the host."""
+    if data.n_samples <= at_most:
+        return data.on_host()
+    X, mass = data.X, data.weight
+    has_labels = data.classes is not None
+    n_classes = 1 if data.classes is None else data.classes.size
+    codes = data.y.long() if has_labels else torch.zeros(1, dtype=torch.long, device=X.device).expand(len(X))
+    target = data.y.double()
     parts = tensor_marks(X, target).double()
     parts = torch.where(parts < 0.0, parts + 2.0**64, parts) / 2.0**64  # as numbers without a sign
     present = mass > 0.0
-    sizes = class_masses(codes, present.double(), classes.size)
+    sizes = class_masses(codes, present.double(), n_classes)
 
     def below(limits: Array) -> Marked:
-        limit = torch.as_tensor(limits, device=X.device)[codes.long()]
+        limit = torch.as_tensor(limits, device=X.device)[codes]
         places = torch.nonzero((parts <= limit) & present)[:, 0]
         rows, targets = X[places], target[places]
         marks = on_host(tensor_marks(rows, targets)).view(np.uint64)
@@ -59,8 +46,9 @@ def few_tensor_rows(
     def codes_of(targets: Array) -> Any:
         return targets.astype(np.intp) if has_labels else np.zeros(targets.size, dtype=np.intp)
 
-    few, targets, few_mass = few_marked(below, codes_of, sizes, class_masses(codes, mass, classes.size), at_most)
-    return few, classes[codes_of(targets)] if has_labels else targets, few_mass
+    few, targets, few_mass = few_marked(below, codes_of, sizes, class_masses(codes, mass, n_classes), at_most)
+    y = codes_of(targets) if has_labels else targets
+    return Encoded(y, few_mass, data.classes, X=few, encoder=data.encoder, is_weighted=True)
 
 
 def tensor_marks(X: Tensor, target: Tensor) -> Tensor:

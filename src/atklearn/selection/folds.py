@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from atklearn.losses.individual import Array
-from atklearn.problems.namespaces import on_host, take_rows
-from atklearn.problems.posing import Coefficients, Posed, Posing
+from atklearn.problems.encoding import Coefficients, Encoded, Problems
+from atklearn.problems.namespaces import on_host
 from atklearn.selection.paths import ATkPath, grid_cells, solve_path
 from atklearn.stores.threads import steady_blas
 
@@ -38,9 +38,8 @@ class Fold:
 
     Attributes
     ----------
-    posing : Posing
-    X, y, sample_weight : array-like
-        Of all samples.
+    data : Encoded
+        All samples; X, y and weights are None until they are :meth:`given`.
     split : tuple of ndarrays
         The rows to fit and the rows to judge on.
     ks, Cs : sequence of float
@@ -51,10 +50,7 @@ class Fold:
         A count or a share of the largest losses that every fit sets aside.
     """
 
-    posing: Posing
-    X: Any
-    y: Any
-    sample_weight: Array | None
+    data: Encoded
     split: Split
     ks: Sequence[float] | Array
     Cs: Sequence[float] | Array
@@ -62,33 +58,33 @@ class Fold:
     max_iter: int = 1000
     drop: float = 0
 
-    def given(self, X: Any, y: Any, sample_weight: Array | None) -> Fold:
-        """Return the same fold with data, which many folds have in common and travel once."""
-        return replace(self, X=X, y=y, sample_weight=sample_weight)
+    def given(self, X: Any, y: Any, weight: Any) -> Fold:
+        """Return the fold with its arrays, which many folds have in common and which travel once."""
+        return replace(self, data=replace(self.data, X=X, y=y, weight=weight))
 
-    def part(self, which: int) -> tuple[Any, Any, Array | None]:
-        """Return X, y and sample weights of the rows to fit (0) or to judge on (1)."""
-        rows = self.split[which]
-        weight = None if self.sample_weight is None else take_rows(self.sample_weight, rows)
-        return take_rows(self.X, rows), take_rows(self.y, rows), weight
+    def problems(self) -> Problems:
+        """Return the problems on the rows to fit."""
+        return self.data.part(self.split[0]).problems(on_the_host=bool(self.drop))
 
-    def _posed(self) -> Posed:
-        return self.posing.on(*self.part(0), on_the_host=bool(self.drop))
+    def unseen(self) -> tuple[Any, Any, Array | None]:
+        """Return X, y and sample weights of the rows to judge on."""
+        part = self.data.take(self.split[1])
+        return part.X, part.labels, part.sample_weight
 
     def path(self) -> ATkPath:
         """Fit all cells."""
-        return solve_path(self._posed(), self.ks, self.Cs, self.tol, self.max_iter, drop=self.drop)
+        return solve_path(self.problems(), self.ks, self.Cs, self.tol, self.max_iter, drop=self.drop)
 
     def cells(self) -> Iterator[tuple[int, int, Coefficients]]:
         """Fit cell by cell; yield its place in the grid and its models."""
-        posed = self._posed()
-        for i, j, solutions in grid_cells(posed, self.ks, self.Cs, self.tol, self.max_iter, drop=self.drop):
-            yield i, j, posed.coefficients(solutions)
+        problems = self.problems()
+        for i, j, solutions in grid_cells(problems, self.ks, self.Cs, self.tol, self.max_iter, drop=self.drop):
+            yield i, j, problems.coefficients(solutions)
 
     @steady_blas()
     def fill(self, out: Array, judge: Judging) -> Array:
         """Write the score of every cell into ``out``, shape (n_ks, n_Cs), as soon as it is known; return it."""
-        X, y, weight = self.part(1)
+        X, y, weight = self.unseen()
         unseen = X if getattr(judge, "takes_tensors", True) else on_host(X), on_host(y), on_host(weight)
         for i, j, models in self.cells():
             out[i, j] = judge(models, *unseen)

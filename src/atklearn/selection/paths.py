@@ -5,8 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from itertools import product
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -14,17 +12,14 @@ import numpy.typing as npt
 from sklearn.exceptions import ConvergenceWarning
 
 from atklearn.core.grid import solve_grid
-from atklearn.core.problem import Problem, Solution
+from atklearn.core.problem import Solution
 from atklearn.losses.aggregate import resolve_drop, resolve_k
 from atklearn.losses.individual import Array, IndividualLoss, resolve_individual_loss, task_of
 from atklearn.losses.messages import shown, stack_level
 from atklearn.problems.device_room import saying_what_fits
-from atklearn.problems.entering import enter_training
+from atklearn.problems.encoding import ProblemEncoder, Problems, enter_training, intercept_kind
 from atklearn.problems.namespaces import home_of, same_home
-from atklearn.problems.posing import Posed, Posing, intercept_kind
-from atklearn.solvers.ranked.alternation import refuse_other_solvers
 from atklearn.solvers.ranked.ranked_grid import solve_ranked_grid
-from atklearn.solvers.stochastic.sgd import SGD, refuse_stochastic, solve_sgd
 from atklearn.stores.threads import steady_blas
 
 __all__ = ["ATkPath", "atk_path", "grid_cells", "solve_path"]
@@ -55,7 +50,7 @@ class ATkPath:
     thresholds : ndarray of shape (n_ks, n_Cs, n_problems)
         The k-th largest loss of each fit.
     n_iters : ndarray of shape (n_ks, n_Cs, n_problems)
-        Newton steps of each fit, or passes over the data.
+        Newton steps of each fit.
     stop_reasons : ndarray of StopReason of shape (n_ks, n_Cs, n_problems)
         Why the solver stopped in each cell.
 
@@ -120,7 +115,6 @@ def atk_path(
     fit_intercept: bool = True,
     penalize_intercept: bool = False,
     drop: float = 0,
-    solver: str | SGD = "exact",
     tol: float = 1e-3,
     max_iter: int = 1000,
 ) -> ATkPath:
@@ -145,12 +139,10 @@ def atk_path(
     drop : int or float, default=0
         How many, or what part, of the largest losses every fit sets aside: see :class:`atklearn.ATkClassifier`. With
         any, objectives are local minima, and dual gaps are those of the convex problems on the samples that are left.
-    solver : {"exact", "sgd"} or SGD, default="exact"
-        As in :class:`atklearn.ATkClassifier`; "sgd" starts every fit afresh.
     tol : float, default=1e-3
         The duality gap allowed, relative to the objective: enough to compare cells; lower it for final fits.
     max_iter : int, default=1000
-        Newton steps per fit, or passes over the data for "sgd".
+        Newton steps per fit.
 
     Returns
     -------
@@ -178,36 +170,31 @@ def atk_path(
         )
     individual = resolve_individual_loss(loss, task)
     home = home_of(X)
-    refuse_stochastic(solver, home)
     X, y = enter_training(None, X, y, y_numeric=task == "regression")
-    posing = Posing(individual, intercept_kind(fit_intercept, penalize_intercept), class_weight, "atk_path")
-    path = solve_path(
-        posing.on(X, y, sample_weight, on_the_host=bool(drop)), ks, Cs, tol, max_iter, solver, drop=drop
-    )  # fmt: skip
+    encoder = ProblemEncoder(individual, intercept_kind(fit_intercept, penalize_intercept), class_weight, "atk_path")
+    path = solve_path(encoder.on(X, y, sample_weight, on_the_host=bool(drop)), ks, Cs, tol, max_iter, drop=drop)
     return path if home is None else replace(path, **{name: home.publish(value) for name, value in vars(path).items()})
 
 
 def grid_cells(
-    posed: Posed,
+    problems: Problems,
     ks: Sequence[float] | Array,
     Cs: Sequence[float] | Array,
     tol: float,
     max_iter: int,
-    solver: str | SGD = "exact",
     *,
     drop: float = 0,
+    solve: GridSolver = solve_grid,
 ) -> Iterator[tuple[int, int, list[Solution]]]:
     """Yield ``(i, j, solutions of all problems at ks[i] and Cs[j])``; k and drop as counts or shares."""
     if len(ks) == 0 or len(Cs) == 0 or min(Cs) <= 0.0:
         raise ValueError(f"Grids are expected to be non-empty, with every C > 0, got ks={shown(ks)}, Cs={shown(Cs)}.")
-    amounts = [resolve_k(k, posed.targets.total) for k in ks]
-    aside = resolve_drop(drop, min(amounts), posed.targets.total)
+    amounts = [resolve_k(k, problems.total) for k in ks]
+    aside = resolve_drop(drop, min(amounts), problems.total)
     if aside > 0.0:
-        refuse_other_solvers(solver, drop)
-        yield from solve_ranked_grid(posed.problems, amounts, Cs, aside, tol=tol, max_iter=max_iter)
+        yield from solve_ranked_grid(problems.problems, amounts, Cs, aside, tol=tol, max_iter=max_iter)
         return
-    solve = _grid_solver(solver)
-    paths = [solve(problem, amounts, Cs, tol=tol, max_iter=max_iter) for problem in posed.problems]
+    paths = [solve(problem, amounts, Cs, tol=tol, max_iter=max_iter) for problem in problems.problems]
     for cells in zip(*paths, strict=True):
         i, j, _ = cells[0]
         yield i, j, [solution for _, _, solution in cells]
@@ -215,30 +202,30 @@ def grid_cells(
 
 @steady_blas()
 def solve_path(
-    posed: Posed,
+    problems: Problems,
     ks: Sequence[float] | Array,
     Cs: Sequence[float] | Array,
     tol: float,
     max_iter: int,
-    solver: str | SGD = "exact",
     *,
     drop: float = 0,
+    solve: GridSolver = solve_grid,
 ) -> ATkPath:
     """Solve every problem on the grid, and say so where the tolerance was missed; k and drop as counts or shares."""
-    d = posed.problems[0].rows.n_columns - (posed.problems[0].rows.ones is not None)
-    shape = (len(ks), len(Cs), len(posed.problems))
+    d = problems.problems[0].rows.n_columns - (problems.problems[0].rows.ones is not None)
+    shape = (len(ks), len(Cs), len(problems.problems))
     coefs, intercepts = np.empty((*shape, d)), np.zeros(shape)
     objectives, gaps, thresholds = np.empty((3, *shape))
     n_iters, reasons = np.empty(shape, dtype=np.intp), np.empty(shape, dtype=object)
     missed = 0
-    for i, j, solutions in grid_cells(posed, ks, Cs, tol, max_iter, solver, drop=drop):
-        coefs[i, j], intercepts[i, j] = posed.coefficients(solutions)
+    for i, j, solutions in grid_cells(problems, ks, Cs, tol, max_iter, drop=drop, solve=solve):
+        coefs[i, j], intercepts[i, j] = problems.coefficients(solutions)
         for place, solution in enumerate(solutions):
             cell = i, j, place
             objectives[cell], gaps[cell], thresholds[cell] = solution.objective, solution.dual_gap, solution.threshold
             n_iters[cell], reasons[cell] = solution.n_iter, solution.stop_reason
             missed += not solution.reaches(tol)
-    amounts = np.array([resolve_k(k, posed.targets.total) for k in ks])
+    amounts = np.array([resolve_k(k, problems.total) for k in ks])
     if missed:
         worst = float((gaps / np.where(objectives > 0.0, objectives, 1.0)).max())
         warnings.warn(
@@ -249,25 +236,6 @@ def solve_path(
             stacklevel=stack_level(),
         )
     return ATkPath(
-        amounts, np.asarray(Cs, dtype=float), posed.targets.classes, coefs, intercepts, objectives, gaps, thresholds,
+        amounts, np.asarray(Cs, dtype=float), problems.classes, coefs, intercepts, objectives, gaps, thresholds,
         n_iters, reasons,
     )  # fmt: skip
-
-
-def _grid_solver(solver: str | SGD) -> GridSolver:
-    """Return the function that solves a grid the way asked for."""
-    if solver == "exact":
-        return solve_grid
-    if isinstance(solver, SGD):
-        return partial(_stochastic_cells, settings=solver)
-    if solver == "sgd":
-        return partial(_stochastic_cells, settings=SGD())
-    raise ValueError(f'solver is expected to be "exact", "sgd" or an SGD, got {solver!r}.')
-
-
-def _stochastic_cells(
-    problem: Problem, ks: Sequence[float], Cs: Sequence[float], *, tol: float, max_iter: int, settings: SGD
-) -> Iterator[tuple[int, int, Solution]]:
-    """Yield what :func:`solve_grid` does, each fit by stochastic steps from the start."""
-    for (i, k), (j, C) in product(enumerate(ks), enumerate(Cs)):
-        yield i, j, solve_sgd(problem.at(k, C), tol=tol, max_iter=max_iter, settings=settings)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from atklearn.core.collapse import collapse_share
 from atklearn.estimators.linear import ATkClassifier, ATkRegressor
 from atklearn.losses.individual import Array, Task, resolve_individual_loss
-from atklearn.problems.posing import Posing
+from atklearn.problems.encoding import ProblemEncoder
 from atklearn.selection.choosing import default_Cs, default_ks, default_ks_above
 from atklearn.selection.folds import Fold, Split
 from atklearn.study.methods import AVERAGE_ONLY, COMPARED_LOSSES
@@ -80,12 +80,12 @@ class Family(ABC):
         return self
 
     @abstractmethod
-    def ks(self, posing: Posing, loss: str, weights: str, X: Any, y: npt.NDArray[Any]) -> list[float]:
+    def ks(self, encoder: ProblemEncoder, loss: str, weights: str, X: Any, y: npt.NDArray[Any]) -> list[float]:
         """Return the first axis for a training part: shares of its rows, ascending to 1.0, and perhaps 1 before them.
 
         Parameters
         ----------
-        posing : Posing
+        encoder : ProblemEncoder
             The loss and the class weights.
         loss, weights : str
             What these are called.
@@ -95,13 +95,13 @@ class Family(ABC):
 
     @abstractmethod
     def answer(
-        self, posing: Posing, X: Any, y: npt.NDArray[Any], split: Split, ks: Sequence[float]
+        self, encoder: ProblemEncoder, X: Any, y: npt.NDArray[Any], split: Split, ks: Sequence[float]
     ) -> tuple[Array, npt.NDArray[Any] | None, Array | None]:
         """Fit the grid on some rows and ask it about others.
 
         Parameters
         ----------
-        posing : Posing
+        encoder : ProblemEncoder
         X, y : array-like
         split : tuple of ndarrays
             The rows to fit, and the others.
@@ -198,7 +198,7 @@ class LinearModels(Family):
         """Return the family whose fits set a part of the largest losses aside."""
         return replace(self, drop=drop)
 
-    def ks(self, posing: Posing, loss: str, weights: str, X: Any, y: npt.NDArray[Any]) -> list[float]:
+    def ks(self, encoder: ProblemEncoder, loss: str, weights: str, X: Any, y: npt.NDArray[Any]) -> list[float]:
         """Return the grid of k: the maximum, and parts of the rows, for classes above the calibration bound of these.
 
         The one largest loss does not know weights. For the hinge k is a second name for C (docs/theory.md), so that
@@ -206,7 +206,7 @@ class LinearModels(Family):
         """
         if loss in AVERAGE_ONLY:
             return [1.0]
-        bound = collapse_share(posing.on(X, y).problems) if posing.is_classification else None
+        bound = collapse_share(encoder.on(X, y).problems) if encoder.is_classification else None
         if self.drop > 0.0:  # all rows that are left, and a part of them
             return [float(share) for share in default_ks_above(self.drop, 2, bound)]
         shares = default_ks(self.n_ks, bound)
@@ -215,12 +215,12 @@ class LinearModels(Family):
         return [1, *shares.tolist()] if weights == "plain" else shares.tolist()
 
     def answer(
-        self, posing: Posing, X: Any, y: npt.NDArray[Any], split: Split, ks: Sequence[float]
+        self, encoder: ProblemEncoder, X: Any, y: npt.NDArray[Any], split: Split, ks: Sequence[float]
     ) -> tuple[Array, npt.NDArray[Any] | None, Array | None]:
         """Fit the grid as one warm-started path."""
-        fold = Fold(posing, X, y, None, split, ks, self.strengths, self.tol, drop=self.drop)
+        fold = Fold(encoder.encode(X, y), split, ks, self.strengths, self.tol, drop=self.drop)
         path = fold.path()
-        return path.decision(fold.part(1)[0]), path.classes, relative_gaps(path.dual_gaps, path.objectives)
+        return path.decision(fold.unseen()[0]), path.classes, relative_gaps(path.dual_gaps, path.objectives)
 
     def estimator(self, task: Task, *, loss: str, k: float, strength: float, class_weight: Any = None) -> Any:
         """Return a linear model."""
@@ -303,7 +303,7 @@ class BoostedModels(Family):
         """The numbers of rounds to try."""
         return np.array(self.rounds)
 
-    def ks(self, posing: Posing, loss: str, weights: str, X: Any, y: npt.NDArray[Any]) -> list[float]:  # noqa: ARG002
+    def ks(self, encoder: ProblemEncoder, loss: str, weights: str, X: Any, y: npt.NDArray[Any]) -> list[float]:  # noqa: ARG002
         """Return the parts that are more than one row.
 
         The bound of linear models, below which they say nothing about classes, is not that of trees: it is as large as
@@ -312,15 +312,15 @@ class BoostedModels(Family):
         return [share for share in self.shares if share * y.size > 1.0 or share == 1.0]
 
     def answer(
-        self, posing: Posing, X: Any, y: npt.NDArray[Any], split: Split, ks: Sequence[float]
+        self, encoder: ProblemEncoder, X: Any, y: npt.NDArray[Any], split: Split, ks: Sequence[float]
     ) -> tuple[Array, npt.NDArray[Any] | None, Array | None]:
         """Fit one ensemble per k, and read it off at every number of rounds."""
         from atklearn.boosting.rounds import boost_path
 
         fitted, unseen = split
         decisions, classes = boost_path(
-            X[fitted], y[fitted], X[unseen], loss=posing.loss, ks=list(ks), rounds=list(self.rounds),
-            classification=posing.is_classification, class_weight=posing.class_weight, num_threads=1,
+            X[fitted], y[fitted], X[unseen], loss=encoder.loss, ks=list(ks), rounds=list(self.rounds),
+            classification=encoder.is_classification, class_weight=encoder.class_weight, num_threads=1,
             **self._TREES,
         )  # fmt: skip
         return decisions, classes, None

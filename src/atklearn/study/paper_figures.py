@@ -10,10 +10,10 @@ import numpy as np
 from atklearn.datasets import Dataset, bayes_boundary
 from atklearn.losses.individual import Array, resolve_individual_loss
 from atklearn.measures import MEASURES, Answers
-from atklearn.selection.paths import ATkPath, atk_path
+from atklearn.selection.paths import ATkPath
 from atklearn.solvers.stochastic.sgd import SGD
 from atklearn.study.methods import PAPER_LOSSES
-from atklearn.study.paper_tables import PROTOCOL, drawn, log_spaced, paper_split, scale_features
+from atklearn.study.paper_tables import drawn, log_spaced, paper_path, paper_split, scale_features
 from atklearn.study.results import Record, certificate, relative_gaps, short
 from atklearn.study.running import Task
 
@@ -43,13 +43,11 @@ class ToyCases:
         """Fit every k."""
         case, loss = task.key
         X, y = self.cases[case]
-        limits: dict[str, Any] = {"solver": "exact", "tol": 1e-6}
+        limits: dict[str, Any] = {"tol": 1e-6}
         if self.solver == "sgd":  # as the authors' published code does it: all passes, whatever the gap
-            limits = {"solver": _AUTHORS, "tol": 1e-12, "max_iter": _TOY_PASSES}
+            limits = {"steps": _AUTHORS, "tol": 1e-12, "max_iter": _TOY_PASSES}
         ks = range(1, y.size + 1)
-        path = atk_path(
-            X, y, ks=list(ks), Cs=[_C], loss=loss, penalize_intercept=PROTOCOL["penalize_intercept"], **limits
-        )
+        path = paper_path(X, y, loss, self.solver, ks=ks, Cs=[_C], **limits)
         errors, gaps = _errors(path, X, y), relative_gaps(path.dual_gaps, path.objectives)
         plane = {
             "record": "plane", "figure": 1, "dataset": f"case {case}", "loss": loss,
@@ -113,10 +111,7 @@ class ErrorAgainstK:
         train, _, test = paper_split(y.size, split)
         X = scale_features(X, train)
         limits: dict[str, Any] = {"tol": 1e-4} if self.solver == "exact" else {"tol": 1e-2, "max_iter": 100}
-        path = atk_path(
-            X[train], y[train], ks=_ks(train.size), Cs=[_C], loss=loss,
-            penalize_intercept=PROTOCOL["penalize_intercept"], solver=self.solver, **limits,
-        )  # fmt: skip
+        path = paper_path(X[train], y[train], loss, self.solver, ks=_ks(train.size), Cs=[_C], **limits)
         return [
             {
                 "record": "curve", "figure": 3, "dataset": name, "loss": loss, "split": split, "C": _C,

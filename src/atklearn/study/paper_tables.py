@@ -9,20 +9,24 @@ features are scaled to [-1, 1], and Sinc, which is random, is drawn anew for eve
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from atklearn.core.grid import solve_grid
 from atklearn.datasets import Dataset, make_sinc
-from atklearn.losses.individual import Array
+from atklearn.losses.individual import Array, resolve_individual_loss, task_of
 from atklearn.measures import MEASURES, Answers
 from atklearn.measures.catalogue import evaluate_measures
-from atklearn.selection.paths import ATkPath, atk_path
+from atklearn.problems.encoding import ProblemEncoder, intercept_kind
+from atklearn.selection.paths import ATkPath, solve_path
+from atklearn.solvers.stochastic.sgd import SGD, solve_sgd_grid
 from atklearn.study.methods import PAPER_LOSSES
 from atklearn.study.results import Record, cell_record, relative_gaps, short
 from atklearn.study.running import Task
 
-__all__ = ["PROTOCOL", "PaperTables", "drawn", "log_spaced", "paper_split", "scale_features"]
+__all__ = ["PROTOCOL", "PaperTables", "drawn", "log_spaced", "paper_path", "paper_split", "scale_features"]
 
 _SHARES = {"train": 0.5, "validation": 0.25, "test": 0.25}
 # Those of the paper, and two more of the worst off.
@@ -91,20 +95,52 @@ class PaperTables:
     def _paths(self, X: Array, y: Array, loss: str, X_validation: Array, y_validation: Array) -> Iterator[ATkPath]:
         """Yield the grid of fits, then decade after decade of C while the best for any purpose is the last."""
         ks = log_spaced(y.size, _N_KS)
-        limits: dict[str, Any] = {} if self.solver == "exact" else {"max_iter": _SGD_PASSES}
+        max_iter = 1000 if self.solver == "exact" else _SGD_PASSES
         columns: dict[int, dict[str, Array]] = {}  # per decade of C, the measures of all k
         fresh = list(_DECADES)
         while fresh:
-            path = atk_path(
-                X, y, ks=ks, Cs=[10.0**decade for decade in fresh], loss=loss,
-                penalize_intercept=PROTOCOL["penalize_intercept"], solver=self.solver, tol=_TOLERANCES[self.solver],
-                **limits,
+            path = paper_path(
+                X, y, loss, self.solver, ks=ks, Cs=[10.0**decade for decade in fresh], tol=_TOLERANCES[self.solver],
+                max_iter=max_iter,
             )  # fmt: skip
             yield path
             found = measured(path, X_validation, y_validation, loss)
             for position, decade in enumerate(fresh):
                 columns[decade] = {measure: values[:, position] for measure, values in found.items()}
             fresh = [decade for decade in decades_beyond(columns) if abs(decade) <= _MOST_DECADES]
+
+
+def paper_path(
+    X: Array,
+    y: Array,
+    loss: str,
+    solver: str,
+    *,
+    ks: Sequence[int],
+    Cs: Sequence[float],
+    tol: float,
+    max_iter: int = 1000,
+    steps: SGD | None = None,
+) -> ATkPath:
+    """Return the fits of a grid of the paper's homogeneous models.
+
+    Parameters
+    ----------
+    X, y : ndarray
+    loss : str
+    solver : {"exact", "sgd"}
+        "sgd" is the paper's own algorithm, which starts every fit afresh; its fits are certified all the same.
+    ks, Cs : sequence
+    tol : float
+    max_iter : int
+        Newton steps, or passes over the data.
+    steps : SGD, default=None
+        How "sgd" steps.
+    """
+    individual = resolve_individual_loss(loss, task_of(loss))
+    encoder = ProblemEncoder(individual, intercept_kind(True, PROTOCOL["penalize_intercept"]), None, "reproduce")
+    solve = solve_grid if solver == "exact" else partial(solve_sgd_grid, settings=steps)
+    return solve_path(encoder.on(X, y), ks, Cs, tol, max_iter, solve=solve)
 
 
 def measured(path: ATkPath, X: Array, y: Array, loss: str) -> dict[str, Array]:

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from atklearn.losses.individual import Array, resolve_individual_loss
 from atklearn.measures import MEASURES, Answers
 from atklearn.measures.catalogue import evaluate_measures
-from atklearn.problems.posing import Posing
+from atklearn.problems.encoding import ProblemEncoder
 from atklearn.selection.folds import Split
 from atklearn.study.evidence import best_below_all, best_of_all, best_of_one
 from atklearn.study.families import Family
@@ -107,14 +107,16 @@ class SplitGrids:
         if task.key is None:
             return [self._describe()]
         split, loss, weights, drop = task.key
-        posing = Posing(resolve_individual_loss(loss, self.data.task), "free", CLASS_WEIGHTS[weights], "The comparison")
+        encoder = ProblemEncoder(
+            resolve_individual_loss(loss, self.data.task), "free", CLASS_WEIGHTS[weights], "The comparison"
+        )
         taken = self.take(split)
         y, (train, test) = self.y[taken.rows], taken.places
         family = self.settings.family.setting_aside(drop)
-        ks, strengths = family.ks(posing, loss, weights, taken.X[: train.size], y[train]), family.strengths.tolist()
+        ks, strengths = family.ks(encoder, loss, weights, taken.X[: train.size], y[train]), family.strengths.tolist()
         folds, n_folds = self._validation_folds(split, taken.rows[train])
-        on_folds, fold_gaps = zip(*(self._fit(family, posing, taken, y, fold, ks) for fold in folds), strict=True)
-        on_test, gaps = (None, None) if split is None else self._fit(family, posing, taken, y, (train, test), ks)
+        on_folds, fold_gaps = zip(*(self._fit(family, encoder, taken, y, fold, ks) for fold in folds), strict=True)
+        on_test, gaps = (None, None) if split is None else self._fit(family, encoder, taken, y, (train, test), ks)
         measured = [evaluate_measures(answers) for answers in on_folds]
         # as they are written, since whoever reads them has to choose the same cells
         validation = {name: _as_written(np.stack([fold[name] for fold in measured])) for name in measured[0]}
@@ -249,7 +251,7 @@ class SplitGrids:
     def _fit(
         self,
         family: Family,
-        posing: Posing,
+        encoder: ProblemEncoder,
         taken: TableSplit,
         y: npt.NDArray[Any],
         split: Split,
@@ -261,10 +263,10 @@ class SplitGrids:
         if not self.classification:  # C weighs losses in units of the target's spread
             centre, spread = float(y[fitted].mean()), float(y[fitted].std()) or 1.0
             target = (y - centre) / spread
-        decisions, classes, gaps = family.answer(posing, taken.X, target, split, ks)
+        decisions, classes, gaps = family.answer(encoder, taken.X, target, split, ks)
         groups = None if self.data.groups is None else self.data.groups[taken.rows[unseen]]
         answers = Answers.from_decisions(
-            centre + spread * decisions, y[unseen], classes, loss=posing.loss, groups=groups, tail=self.settings.tail
+            centre + spread * decisions, y[unseen], classes, loss=encoder.loss, groups=groups, tail=self.settings.tail
         )
         return answers, gaps
 

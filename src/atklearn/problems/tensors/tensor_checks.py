@@ -1,6 +1,7 @@
-"""Checking tensors that users pass: what scikit-learn says of arrays is said of them, in the same words.
+"""Checking and encoding tensors that users pass: what holds for arrays holds for them, in scikit-learn's words.
 
-Shapes are shown to scikit-learn by a stand-in without memory of its own; values are looked at where they lie.
+Shapes are shown to scikit-learn by a stand-in without memory of its own; values are looked at where they lie. Whatever
+has an entry per sample stays on the device; the host sees the labels and the mass of each class.
 """
 
 from __future__ import annotations
@@ -8,14 +9,19 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from sklearn.utils import assert_all_finite, check_array, check_consistent_length, check_X_y, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from atklearn.problems.arrays import refuse_weights
-from atklearn.problems.namespaces import Home, Tensor, has_home, on_host
+from atklearn.problems.namespaces import Home, Tensor, has_home, is_tensor, on_host
 
-__all__ = ["as_floats", "check_tensor_features", "check_tensor_mass", "check_tensor_training"]
+__all__ = [
+    "as_floats", "check_tensor_features", "check_tensor_mass", "check_tensor_training", "class_masses",
+    "classes_and_codes",
+]  # fmt: skip
 
 # Entries that are looked at at a time, for those that are not finite.
 _BLOCK = 10_000_000
@@ -126,3 +132,29 @@ def _finite(values: Tensor, name: str, estimator: Any) -> Tensor:
             # in scikit-learn's words, which tell NaN from infinity
             assert_all_finite(on_host(wrong[:1]), estimator_name=owner, input_name=name)
     return values  # their sum is beyond the largest float, and none of them
+
+
+def classes_and_codes(y: Any, device: Any) -> tuple[npt.NDArray[Any], Tensor]:
+    """Return the sorted labels, on the host, and which of them every sample has; of two numbers unsorted."""
+    if not is_tensor(y):
+        check_classification_targets(y)
+        classes, codes = np.unique(y, return_inverse=True)
+        return classes, torch.as_tensor(codes, device=device)
+    if y.dtype != torch.bool:
+        low, high = torch.aminmax(y)
+        if bool((low < high) & ((y == low) | (y == high)).all()):
+            classes = on_host(torch.stack([low, high]))
+            check_classification_targets(classes)
+            return classes, (y == high).to(torch.int8)
+    labels, codes = torch.unique(y, return_inverse=True)
+    classes = on_host(labels)
+    # as if of the samples: labels alone look like a regression, of which each is its own class
+    check_classification_targets(np.resize(classes, min(len(y), 2 * classes.size)))
+    return classes, codes
+
+
+def class_masses(codes: Tensor, mass: Tensor, n_classes: int) -> npt.NDArray[np.float64]:
+    """Return the mass that the samples of each class have; sums in an order that does not change."""
+    if mass.stride() == (0,):  # all alike
+        return np.array([float((codes == each).sum()) for each in range(n_classes)]) * float(mass[0])
+    return np.array([float(torch.where(codes == each, mass, 0.0).sum()) for each in range(n_classes)])

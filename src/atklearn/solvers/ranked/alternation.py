@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -17,13 +16,12 @@ from atklearn.core.newton import Progress
 from atklearn.core.problem import Problem, Solution, StopReason
 from atklearn.core.solve import solve_linear
 from atklearn.losses.individual import Array
-from atklearn.losses.messages import shown
 from atklearn.problems.ranged import Outside, RangedProblem
 from atklearn.solvers.ranked.random_starts import random_starts
 from atklearn.stores.picking import Places
 from atklearn.stores.threads import steady_blas
 
-__all__ = ["RankedFit", "refuse_other_solvers", "solve_ranked"]
+__all__ = ["RankedFit", "solve_ranked"]
 
 # Starts are tried on about so many rows, more where there are many columns.
 _FEW_ROWS = 300
@@ -117,15 +115,6 @@ class _State:
     def starts(self, outside: Outside) -> list[Solution | None]:
         """Return what there is to start from on the rows that are left."""
         return [outside.restrict(each) for each in self.solutions] or [None] * len(self.coefs)
-
-
-def refuse_other_solvers(solver: Any, drop: float) -> None:
-    """Raise unless the solver is one that can set rows aside."""
-    if solver != "exact":
-        raise ValueError(
-            f"To set the largest losses aside, solver is expected to be 'exact', got {shown(solver)} with "
-            f"drop={shown(drop)}; leave the one or the other as it comes."
-        )
 
 
 @steady_blas()

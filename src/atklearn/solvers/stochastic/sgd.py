@@ -16,7 +16,9 @@ as long as the same step here. The code that the authors published takes steps o
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from numbers import Real
 from typing import Any, Literal, TypeAlias
 
@@ -55,7 +57,7 @@ from atklearn.stores.access import readable
 from atklearn.stores.compiled import CompiledRows
 from atklearn.stores.picking import Places
 
-__all__ = ["SGD", "Descent", "Plateau", "draw_seed", "solve_sgd"]
+__all__ = ["SGD", "Descent", "Plateau", "draw_seed", "solve_sgd", "solve_sgd_grid"]
 
 LearningRate: TypeAlias = Literal["invscaling", "optimal", "constant", "adaptive"]
 Averaging: TypeAlias = Literal["recent", "all"] | None
@@ -80,7 +82,7 @@ _ADAPTIVE_PATIENCE = 5
 
 @dataclass(frozen=True)
 class SGD:
-    """How the stochastic solver steps; ``solver="sgd"`` of the linear estimators means ``solver=SGD()``.
+    """How the stochastic solver steps.
 
     Parameters
     ----------
@@ -103,19 +105,14 @@ class SGD:
 
     See Also
     --------
-    SGDATkClassifier, SGDATkRegressor : The same steps on a stream, without a certificate.
+    SGDATkClassifier, SGDATkRegressor : These steps as estimators, on arrays and streams, without a certificate.
 
     Examples
     --------
     The settings of the authors' published code, for C = 100:
 
-    >>> from atklearn import SGD, ATkClassifier
-    >>> from atklearn.datasets import make_toy
-    >>> X, y = make_toy(4, random_state=0)
-    >>> authors = SGD(eta0=1e-3 * 100, shuffle=False, average="all")
-    >>> model = ATkClassifier(k=0.5, C=100, solver=authors, penalize_intercept=True, tol=0.05, max_iter=1000).fit(X, y)
-    >>> bool(model.dual_gap_ <= 0.05 * model.objective_)
-    True
+    >>> SGD(eta0=1e-3 * 100, shuffle=False, average="all").learning_rate
+    'invscaling'
     """
 
     learning_rate: LearningRate = "invscaling"
@@ -283,19 +280,6 @@ def draw_seed(random_state: Any) -> int:
     return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
 
 
-def refuse_stochastic(solver: Any, home: Any) -> None:
-    """Say that stochastic steps are for arrays and compiled, if they are asked for where that is not so."""
-    if solver == "exact":
-        return
-    if home is not None:
-        raise ValueError(
-            f"On tensors, solver is expected to be 'exact', got {shown(solver)}; for stochastic steps pass X as a "
-            "NumPy array."
-        )
-    if not HAS_NUMBA:
-        raise ModuleNotFoundError("Stochastic steps are compiled, which needs numba: pip install numba", name="numba")
-
-
 def solve_sgd(
     problem: Problem,
     *,
@@ -327,6 +311,8 @@ def solve_sgd(
     Solution
         With a certified duality gap, whatever made the solver stop.
     """
+    if not HAS_NUMBA:
+        raise ModuleNotFoundError("Stochastic steps are compiled, which needs numba: pip install numba", name="numba")
     settings = SGD() if settings is None else settings
     rows = problem.rows
     if not isinstance(rows, CompiledRows):
@@ -355,6 +341,20 @@ def solve_sgd(
         visits = next(orders)
     otherwise = StopReason.CALLBACK if stopped else StopReason.MAX_ITER
     return Solution.of(certificate, tol=tol, n_iter=n_iter, otherwise=otherwise)
+
+
+def solve_sgd_grid(
+    problem: Problem,
+    ks: Sequence[float],
+    Cs: Sequence[float],
+    *,
+    tol: float,
+    max_iter: int,
+    settings: SGD | None = None,
+) -> Iterator[tuple[int, int, Solution]]:
+    """Yield ``(i, j, solution at ks[i] and Cs[j])``, k in mass, each fit by stochastic steps from the start."""
+    for (i, k), (j, C) in product(enumerate(ks), enumerate(Cs)):
+        yield i, j, solve_sgd(problem.at(k, C), tol=tol, max_iter=max_iter, settings=settings)
 
 
 def _certify(problem: Problem, descent: Descent) -> Certificate:

@@ -14,11 +14,11 @@ from atklearn.losses.individual import Hinge, LogLoss, SquaredError
 from atklearn.losses.labels import one_versus_rest
 from atklearn.problems import arrays
 from atklearn.problems.arrays import check_mass, check_training
-from atklearn.problems.posing import (
-    Posing,
+from atklearn.problems.encoding import (
+    ProblemEncoder,
     class_targets,
     intercept_kind,
-    published,
+    plain,
     regression_targets,
 )
 
@@ -113,57 +113,56 @@ def test_samples_without_mass_are_left_out_of_the_problem(rng):
     weight = np.where(np.arange(20) % 4 == 0, 0.0, rng.uniform(1.0, 2.0, 20))
     kept = weight > 0.0
     for matrix in (X, sp.csr_array(X)):
-        posed, fewer = (
-            Posing(LogLoss(), "free").on(*data, k=0.5, C=2.0)
+        problems, fewer = (
+            ProblemEncoder(LogLoss(), "free").on(*data, k=0.5, C=2.0)
             for data in ((matrix, y, weight), (matrix[kept], y[kept], weight[kept]))
         )
-        assert posed.problems[0].rows.n_rows == kept.sum()
-        assert posed.k == fewer.k == pytest.approx(0.5 * weight.sum())
-        np.testing.assert_array_equal(*(solve_linear(each.problems[0]).coef for each in (posed, fewer)))
+        assert problems.problems[0].rows.n_rows == kept.sum()
+        assert problems.k == fewer.k == pytest.approx(0.5 * weight.sum())
+        np.testing.assert_array_equal(*(solve_linear(each.problems[0]).coef for each in (problems, fewer)))
 
 
 def test_k_is_a_count_or_a_share_of_the_mass(rng):
     X, y = rng.standard_normal((20, 3)), rng.standard_normal(20)
-    posing = Posing(SquaredError(), "none")
-    assert posing.on(X, y, k=3).k == 3.0
-    assert posing.on(X, y, np.full(20, 2.0), k=0.25).k == 10.0
-    posed = posing.on(X, y, k=1.0).at(4.0, 7.0)
-    assert (posed.k, posed.problems[0].C) == (4.0, 7.0)
+    encoder = ProblemEncoder(SquaredError(), "none")
+    assert encoder.on(X, y, k=3).k == 3.0
+    assert encoder.on(X, y, np.full(20, 2.0), k=0.25).k == 10.0
+    problems = encoder.on(X, y, k=1.0).at(4.0, 7.0)
+    assert (problems.k, problems.problems[0].C) == (4.0, 7.0)
     with pytest.raises(ValueError, match="k as an int counts samples"):
-        posing.on(X, y, k=21)
+        encoder.on(X, y, k=21)
 
 
 @pytest.mark.parametrize("intercept", ["free", "penalized", "none"])
 def test_problems_have_a_column_of_ones_unless_there_is_no_intercept(rng, intercept):
-    posed = Posing(Hinge(), intercept).on(rng.standard_normal((20, 3)), rng.integers(0, 3, 20))
-    assert len(posed.problems) == 3
-    assert {problem.rows.n_columns for problem in posed.problems} == {3 if intercept == "none" else 4}
-    assert {problem.free for problem in posed.problems} == {3 if intercept == "free" else None}
+    problems = ProblemEncoder(Hinge(), intercept).on(rng.standard_normal((20, 3)), rng.integers(0, 3, 20))
+    assert len(problems.problems) == 3
+    assert {problem.rows.n_columns for problem in problems.problems} == {3 if intercept == "none" else 4}
+    assert {problem.free for problem in problems.problems} == {3 if intercept == "free" else None}
 
 
-def test_the_class_weights_of_a_posing_are_those_of_its_targets(rng):
+def test_the_class_weights_of_problems_are_those_of_their_targets(rng):
     X, y = rng.standard_normal((20, 3)), np.arange(20) % 5 == 0
-    posed = Posing(Hinge(), "free", class_weight="balanced").on(X, y)
-    np.testing.assert_array_equal(posed.targets.mass, class_targets(y, None, "balanced").mass)
+    problems = ProblemEncoder(Hinge(), "free", class_weight="balanced").on(X, y)
+    np.testing.assert_array_equal(problems.problems[0].rows.mass, class_targets(y, None, "balanced").mass)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_what_is_published_has_an_entry_per_sample_and_problem(rng, n_classes):
     X, y = rng.standard_normal((30, 3)), np.arange(30) % n_classes
     weight = np.where(np.arange(30) < 6, 0.0, 2.0)
-    posed = Posing(LogLoss(), "free").on(X, y, weight, k=0.5)
-    solutions = [solve_linear(problem) for problem in posed.problems]
-    attributes = published(posed.targets, posed.problems, solutions, posed.k)
+    problems = ProblemEncoder(LogLoss(), "free").on(X, y, weight, k=0.5)
+    solutions = [solve_linear(problem) for problem in problems.problems]
     per_problem = () if n_classes == 2 else (3,)
-    assert attributes["sample_weights_"].shape == (30, *per_problem)
-    assert not attributes["sample_weights_"][:6].any()
-    np.testing.assert_allclose(attributes["sample_weights_"].sum(axis=0), 1.0, atol=1e-3)
-    assert attributes["sample_weights_"].max() <= 2.0 / posed.k * (1 + 1e-12)
-    for name in ("threshold_", "dual_gap_", "objective_", "n_iter_"):
-        assert np.shape(attributes[name]) == per_problem
-    assert (attributes["k_"], attributes["k_share_"]) == (24.0, 0.5)
+    weights = problems.sample_weights(solutions)
+    assert weights.shape == (30, len(solutions))
+    assert not weights[:6].any()
+    np.testing.assert_allclose(weights.sum(axis=0), 1.0, atol=1e-3)
+    assert weights.max() <= 2.0 / problems.k * (1 + 1e-12)
+    assert np.shape(plain([solution.threshold for solution in solutions])) == per_problem
+    assert (problems.k, problems.total) == (24.0, 48.0)
 
-    models = posed.coefficients(solutions)
+    models = problems.coefficients(solutions)
     assert models.weights.shape == (len(solutions), 3)
     assert models.intercepts.shape == (len(solutions),)
     expected = [X @ solution.coef[:3] + solution.coef[3] for solution in solutions]
