@@ -27,6 +27,7 @@ from atklearn.losses.individual import (
 )
 from atklearn.losses.tilting import TiltedLoss, tilted
 from atklearn.problems.objective import paper_C
+from atklearn.selection.choosing import Selection
 from atklearn.selection.display import KCurveDisplay
 from atklearn.selection.dropping import DropAtJump, DropChoice, choose_drop, drop_at_jump
 from atklearn.selection.paths import ATkPath, atk_path
@@ -58,6 +59,7 @@ __all__ = [
     "RowBlocks",
     "SGDATkClassifier",
     "SGDATkRegressor",
+    "Selection",
     "SquaredError",
     "SquaredHinge",
     "TiltedLoss",

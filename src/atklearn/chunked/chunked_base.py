@@ -154,12 +154,12 @@ class ChunkedATk(OnChunks, LinearATk):
                 posing = posing_of(self, self._task)
                 surveyed = survey(fleet, data.n_features, has_labels=posing.is_classification)
                 self._name_features(data)
-                k, which = self._given_k()
+                k, factor = self._given_k()
                 if self._chooses_k():
-                    k, which = self._auto_k(posing, *few_rows(fleet, surveyed, AUTO_ROWS))
+                    k, factor = self._auto_k(posing, *few_rows(fleet, surveyed, AUTO_ROWS))
                 posed = pose(posing, fleet, data, surveyed, k=k)
                 progress = _Following(self, fleet, posing.loss)
-                posed, solutions = self._solve(posed, which, progress)
+                posed, solutions = self._solve(posed, factor, progress)
                 self._publish(posed, solutions)
                 self.n_passes_ = fleet.reads + data.n_reads_to_spread
                 warn_unless_converged(solutions, posed.targets.names, self.tol, self.C_)
@@ -169,11 +169,11 @@ class ChunkedATk(OnChunks, LinearATk):
                 fleet.close()
         return self
 
-    def _solve(self, posed: Posed, which: int, progress: FitProgress) -> tuple[Posed, list[Solution]]:
+    def _solve(self, posed: Posed, factor: float, progress: FitProgress) -> tuple[Posed, list[Solution]]:
         """Solve, going on from the checkpoint if there is one."""
         assert isinstance(progress, _Following)
         progress.checkpoint = self._checkpoint(posed)
-        solved = super()._solve(posed, which, progress)
+        solved = super()._solve(posed, factor, progress)
         if progress.checkpoint is not None:
             progress.checkpoint.done()
         return solved

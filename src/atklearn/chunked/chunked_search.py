@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any, Self
 
@@ -15,6 +15,7 @@ from sklearn.utils import check_random_state
 from atklearn.chunked.checkpoint import Checkpoint, subject_of
 from atklearn.chunked.chunked_base import OnChunks
 from atklearn.chunked.chunked_posing import ChunkedData, pose
+from atklearn.chunked.few_rows import few_rows
 from atklearn.chunked.fleet import Fleet
 from atklearn.chunked.sights import FoldPart, Labels
 from atklearn.chunked.survey import survey
@@ -25,14 +26,12 @@ from atklearn.estimators.search_base import LinearATkCV
 from atklearn.losses.individual import Array
 from atklearn.losses.messages import shown
 from atklearn.problems.posing import Posing
-from atklearn.selection.folds import GRID_TOL, Judging
+from atklearn.selection.choosing import AUTO_ROWS, Search
+from atklearn.selection.folds import GRID_TOL, fill_cells
+from atklearn.selection.judging import Judge
 from atklearn.selection.paths import grid_cells
 
 __all__ = ["ChunkedATkCV"]
-
-_FOLDS = 5
-# How often the default folds are drawn, for fewer samples than these; once for more, whose scores are sure enough.
-_REPEATS = ((1_500, 5), (100_000, 2))
 
 
 @dataclass(frozen=True)
@@ -53,6 +52,8 @@ class ChunkedFold:
     max_iter : int
     is_weighted : bool
     checkpoint : Checkpoint or None
+    most_loss : float
+        See :func:`atklearn.selection.folds.fill_cells`.
     """
 
     posing: Posing
@@ -66,9 +67,14 @@ class ChunkedFold:
     max_iter: int
     is_weighted: bool
     checkpoint: Checkpoint | None
+    most_loss: float = np.inf
 
-    def fill(self, out: Array, judge: Judging) -> Array:
-        """Write the score of every cell into ``out``, as soon as it is known; return it."""
+    def over(self, ks: Array, values: Array, most_loss: float) -> ChunkedFold:
+        """Return the fold with another grid of k and C."""
+        return replace(self, ks=ks, Cs=values, most_loss=most_loss)
+
+    def fill(self, out: Array, judge: Judge) -> Array:
+        """Write score and mean loss of every cell into ``out``, as soon as it is known; return it."""
         name = f"fold {self.number}"
         if self.checkpoint is not None and name in self.checkpoint.reached:
             out[:] = self.checkpoint.reached[name]
@@ -81,8 +87,9 @@ class ChunkedFold:
         posed = pose(
             self.posing, self.fleet, self.data, surveyed, part=self.part, first_token=(1 + self.number) * names
         )
-        for i, j, solutions in grid_cells(posed, self.ks, self.Cs, GRID_TOL, self.max_iter):
-            out[i, j] = judge(posed.coefficients(solutions), *unseen)
+        cells = grid_cells(posed, self.ks, self.Cs, GRID_TOL, self.max_iter)
+        models = ((i, j, posed.coefficients(solutions)) for i, j, solutions in cells)
+        fill_cells(out, models, judge.on(*unseen), self.most_loss)
         if self.checkpoint is not None:
             self.checkpoint.keep(name, out.copy())
         return out
@@ -132,24 +139,28 @@ class ChunkedATkCV(OnChunks, LinearATkCV):
             surveyed = survey(fleet, data.n_features, has_labels=posing.is_classification)
             self._name_features(data)
             posed = pose(posing, fleet, data, surveyed)
-            self._make_grids(posed)
-            if isinstance(self, ClassifierMixin):
-                self.classes_ = surveyed.classes
             counted = surveyed.counted(Labels(surveyed.classes) if posing.is_classification else None)
-            self.n_samples_ = counted.n_rows
+            self._survey(posed, counted.n_rows)
             checkpoint = None
-            if self.checkpoint is not None:
-                grids = {"ks_used": self.ks_, "Cs_used": self.Cs_}
-                checkpoint = Checkpoint.at(self.checkpoint, subject_of(self._local_parameters(), counted, **grids))
-            folds = [
-                ChunkedFold(
-                    posing, fleet, data, getattr(self, "classes_", None), part, number, self.ks_, self.Cs_,
-                    self.max_iter, sample_weight is not None, checkpoint,
-                )
-                for number, part in enumerate(self._parts(counted.n_rows))
-            ]  # fmt: skip
             with parallel_config(backend="sequential"):  # every fit has all the workers
-                self._search(folds, 1.0 / (folds[0].part.n_folds - 1), progress)
+                if self.cv is None:
+                    self._run_default(posing, *few_rows(fleet, surveyed, AUTO_ROWS), progress)
+                else:
+                    ks, Cs = self._given_ks(), self._Cs_of(self._total)
+                    if self.checkpoint is not None:
+                        grids = {"ks_used": ks, "Cs_used": Cs}
+                        subject = subject_of(self._local_parameters(), counted, **grids)
+                        checkpoint = Checkpoint.at(self.checkpoint, subject)
+                    folds = [
+                        ChunkedFold(
+                            posing, fleet, data, getattr(self, "classes_", None), part, number, ks, Cs, self.max_iter,
+                            sample_weight is not None, checkpoint,
+                        )
+                        for number, part in enumerate(self._parts(counted.n_rows))
+                    ]  # fmt: skip
+                    judge, criterion = self._judge()
+                    search = Search(folds, judge, criterion, ks, Cs, 1.0 / (int(self.cv) - 1))
+                    self._run(search, progress)
         finally:
             fleet.close()
         self._refit(X, y, sample_weight)
@@ -160,14 +171,11 @@ class ChunkedATkCV(OnChunks, LinearATkCV):
 
     def _parts(self, n_rows: int) -> list[FoldPart]:
         """Return the training parts of all folds."""
-        n_folds = _FOLDS if self.cv is None else int(self.cv)
+        n_folds = int(self.cv)
         if not 2 <= n_folds <= n_rows:
             raise ValueError(f"cv is expected to be between 2 and the number of samples, {n_rows}, got {n_folds}.")
-        repeats = 1
-        if self.cv is None:
-            repeats = next((times for below, times in _REPEATS if n_rows < below), 1)
-        seeds = check_random_state(self.random_state).randint(1, 2**31 - 1, size=repeats)
-        return [FoldPart(n_folds, fold, int(seed)) for seed in seeds for fold in range(n_folds)]
+        seed = int(check_random_state(self.random_state).randint(1, 2**31 - 1))
+        return [FoldPart(n_folds, fold, seed) for fold in range(n_folds)]
 
     def _template(self, **options: Any) -> LinearATk:
         """Return the plain estimator on chunks; its checkpoint is a file beside."""

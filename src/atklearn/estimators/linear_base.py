@@ -15,9 +15,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from atklearn.estimators.callbacks import CallbackSupportMixin, FitProgress
 from atklearn.estimators.fitting import keeping_fitted_state, posing_of, warn_of_classes_aside, warn_unless_converged
 from atklearn.estimators.following import FollowsX
-from atklearn.estimators.judging import make_judge
 from atklearn.losses.aggregate import resolve_drop
-from atklearn.losses.individual import IndividualLoss, SquaredError, Task, resolve_individual_loss
+from atklearn.losses.individual import Array, IndividualLoss, Task
 from atklearn.problems.arrays import check_mass
 from atklearn.problems.device_room import saying_what_fits
 from atklearn.problems.entering import enter_training
@@ -25,17 +24,13 @@ from atklearn.problems.namespaces import home_of, is_tensor
 from atklearn.problems.posing import Posed, Posing, published
 from atklearn.problems.ranged import TargetsOutside
 from atklearn.problems.solution import Solution
-from atklearn.selection.choosing import AUTO_ROWS, auto_k
+from atklearn.selection.choosing import AUTO_ROWS, N_CS, Criterion, Selection, default_Cs, default_search
+from atklearn.selection.judging import Judge, lend_coefficients
 from atklearn.solvers.exact.solve import solve_linear
 from atklearn.solvers.ranked.alternation import refuse_other_solvers, solve_ranked
 from atklearn.solvers.stochastic.sgd import SGD, refuse_stochastic, solve_sgd
 
 __all__ = ["LinearATk"]
-
-# The default C, as multiples of scikit-learn's. One class against the rest may ask for a weaker penalty than the
-# multinomial model, which shares it among the classes (docs/decisions/0015), so that k = "auto" tries another one.
-_ONE_PROBLEM = (1.0,)
-_MANY = (1.0, 10.0)
 
 
 class LinearATk(CallbackSupportMixin, FollowsX):
@@ -43,7 +38,7 @@ class LinearATk(CallbackSupportMixin, FollowsX):
 
     _task: ClassVar[Task]
     _C_per_sample: ClassVar[float]  # the penalty of scikit-learn's best known model, its C or alpha being 1
-    _score_to_choose_by: ClassVar[str]
+    selection_: Selection
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "loss": [str, IndividualLoss],
         "k": [Real, StrOptions({"auto"})],
@@ -51,6 +46,8 @@ class LinearATk(CallbackSupportMixin, FollowsX):
         "n_starts": [Interval(Integral, 0, None, closed="left")],
         "C": [Interval(Real, 0.0, None, closed="neither"), None],
         "scoring": [str, callable, None],
+        "tail": [Interval(Real, 0.0, 1.0, closed="right"), None],
+        "at_most": [Interval(Real, 0.0, None, closed="both"), None],
         "fit_intercept": ["boolean"],
         "penalize_intercept": ["boolean"],
         "solver": [StrOptions({"exact", "sgd"}), SGD],
@@ -89,18 +86,20 @@ class LinearATk(CallbackSupportMixin, FollowsX):
             X, y = enter_training(self, X, y, y_numeric=self._task == "regression")
             progress = FitProgress(self, X, y, sample_weight)
             posing = posing_of(self, self._task)
-            k, which = self._auto_k(posing, X, y, sample_weight) if self._chooses_k() else self._given_k()
+            k, factor = self._auto_k(posing, X, y, sample_weight) if self._chooses_k() else self._given_k()
             posed = posing.on(X, y, sample_weight, k=k, on_the_host=bool(self.drop))
-            posed, solutions = self._solve(posed, which, progress)
+            posed, solutions = self._solve(posed, factor, progress)
             self._publish(posed, solutions)
             self._follow(home)
             warn_unless_converged(solutions, posed.targets.names, self.tol, self.C_)
             progress.finish()
         return self
 
-    def _solve(self, posed: Posed, which: int, progress: FitProgress) -> tuple[Posed, list[Solution]]:
-        """Solve the problems with one of the C there are to try; return them as solved."""
-        self.C_ = self._Cs_of(posed.targets.total, len(posed.problems))[which]
+    def _solve(self, posed: Posed, factor: float, progress: FitProgress) -> tuple[Posed, list[Solution]]:
+        """Solve the problems with a multiple of the default C, or the given one; return them as solved."""
+        self.C_ = factor * self._default_C(posed.targets.total)
+        if hasattr(self, "selection_"):
+            self.selection_ = self.selection_.scaled_to(self.C_)
         posed = posed.at(posed.k, self.C_)
         self.k_ = posed.k
         self.drop_ = resolve_drop(self.drop, posed.k, posed.targets.total)
@@ -129,34 +128,39 @@ class LinearATk(CallbackSupportMixin, FollowsX):
 
     def _chooses_k(self) -> bool:
         """Say whether there is a k to choose."""
-        # to be judged by the mean that it minimises leaves nothing to choose (docs/decisions/0015)
-        by_its_own = self.scoring is None and isinstance(resolve_individual_loss(self.loss, self._task), SquaredError)
-        return self.k == "auto" and not by_its_own and not self.drop
+        return self.k == "auto" and not self.drop
 
-    def _given_k(self) -> tuple[float, int]:
-        """Return k as it is given, and the first C."""
-        return 1.0 if self.k == "auto" else self.k, 0
+    def _given_k(self) -> tuple[float, float]:
+        """Return k as it is given, and the default C as a multiple of itself; nothing was chosen."""
+        if hasattr(self, "selection_"):
+            del self.selection_
+        return 1.0 if self.k == "auto" else self.k, 1.0
 
-    def _Cs_of(self, total: float, n_problems: int) -> list[float]:
-        """Return the C for samples of some total mass; where it may be chosen along with k, all there are to try."""
-        if self.C is not None:
-            return [float(self.C)]
-        return [multiple * self._C_per_sample * total for multiple in (_ONE_PROBLEM if n_problems == 1 else _MANY)]
+    def _default_C(self, total: float) -> float:
+        """Return C as it is given, or the default for samples of some total mass."""
+        return self._C_per_sample * total if self.C is None else float(self.C)
 
-    def _auto_k(self, posing: Posing, X: Any, y: Any, sample_weight: Any) -> tuple[float, int]:
-        """Return the share k/n that cross-validation chooses, and which C."""
+    def _Cs_of(self, total: float) -> Array:
+        """Return the C to choose among, ascending, for samples of some total mass."""
+        return default_Cs(N_CS if self.C is None else 1, self._default_C(total))
+
+    def _auto_k(self, posing: Posing, X: Any, y: Any, sample_weight: Any) -> tuple[float, float]:
+        """Return the share k/n that cross-validation chooses, and C as a multiple of the default."""
         if is_tensor(X):
             from atklearn.selection.few_tensor_rows import few_tensor_rows
 
             X, y, sample_weight = few_tensor_rows(X, y, sample_weight, AUTO_ROWS, has_labels=posing.is_classification)
-        classes, scoring, n_problems = None, self.scoring, 1
+        criterion = Criterion.asked(self._task, self.scoring, self.tail, self.at_most)
+        classes = None
         if posing.is_classification:
             classes = np.unique(y if sample_weight is None else y[check_mass(sample_weight, y.size) > 0.0])
-            n_problems = 1 if classes.size <= 2 else classes.size
-        if scoring is None:
-            scoring = self._score_to_choose_by
-        judge = make_judge(clone(self), scoring, X.shape[1], classes)
-        return auto_k(posing, X, y, sample_weight, lambda total: self._Cs_of(total, n_problems), judge)
+        judge = Judge.of(clone(self), criterion.scoring, X.shape[1], classes, lend_coefficients)
+        search = default_search(
+            posing, X, y, sample_weight, judge, criterion, Cs_of=self._Cs_of, default_C=self._default_C
+        )
+        search.run()
+        self.selection_ = search.selection()
+        return self.selection_.k, self.selection_.value / float(search.values[search.fallback])
 
     def _starts(self, posed: Posed) -> list[Solution | None]:
         """Return the previous solutions where a warm start is asked for and they fit."""

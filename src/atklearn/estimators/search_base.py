@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -17,8 +15,6 @@ from sklearn.utils.validation import check_is_fitted
 from atklearn.estimators.callbacks import CallbackSupportMixin, FitProgress
 from atklearn.estimators.fitting import posing_of
 from atklearn.estimators.following import FollowsX
-from atklearn.estimators.jobs import map_jobs
-from atklearn.estimators.judging import Judge, make_judge
 from atklearn.estimators.linear_base import LinearATk
 from atklearn.losses.aggregate import resolve_drop, resolve_k
 from atklearn.losses.individual import Array, IndividualLoss
@@ -27,9 +23,18 @@ from atklearn.problems.arrays import check_features
 from atklearn.problems.device_room import saying_what_fits
 from atklearn.problems.entering import enter_mass, enter_training
 from atklearn.problems.namespaces import home_of, is_tensor, on_host, same_home
-from atklearn.problems.posing import Posed
-from atklearn.selection.choosing import choose_best, choose_within_error, default_Cs, default_folds, default_ks_above
-from atklearn.selection.folds import FilledFold, Fold, Split, cv_results
+from atklearn.problems.posing import Posed, Posing
+from atklearn.selection.choosing import (
+    AUTO_ROWS,
+    Criterion,
+    Search,
+    Selection,
+    default_Cs,
+    default_ks_above,
+    default_search,
+)
+from atklearn.selection.folds import Fold, cv_results
+from atklearn.selection.judging import Judge, lend_coefficients
 from atklearn.solvers.exact.collapse import collapse_share
 
 __all__ = ["LinearATkCV"]
@@ -39,6 +44,7 @@ class LinearATkCV(CallbackSupportMixin, FollowsX):
     """Base of the two estimators: grids, folds, scores, choice, final fit."""
 
     _plain: ClassVar[type[LinearATk]]
+    selection_: Selection
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "loss": [str, IndividualLoss],
@@ -47,6 +53,8 @@ class LinearATkCV(CallbackSupportMixin, FollowsX):
         "drop": [Real],
         "cv": ["cv_object"],
         "scoring": [str, callable, None],
+        "tail": [Interval(Real, 0.0, 1.0, closed="right"), None],
+        "at_most": [Interval(Real, 0.0, None, closed="both"), None],
         "rule": [StrOptions({"one_standard_error", "best"})],
         "refit": ["boolean"],
         "fit_intercept": ["boolean"],
@@ -90,15 +98,26 @@ class LinearATkCV(CallbackSupportMixin, FollowsX):
             sample_weight = enter_mass(sample_weight, X)
         posing = posing_of(self, "classification" if classification else "regression")
         posed = posing.on(X, y, sample_weight)
-        self._make_grids(posed)
-        if classification:
-            self.classes_ = posed.targets.classes
-        self.n_samples_ = len(y)
-        splits = self._splits(X, on_host(y), on_host(groups))
-        options = {"max_iter": self.max_iter, "drop": self.drop_share_}
-        folds = [Fold(posing, None, None, None, split, self.ks_, self.Cs_, **options) for split in splits]
-        test_to_train = float(np.mean([test.size / train.size for train, test in splits]))
-        self._search(folds, test_to_train, progress, shared=(X, y, sample_weight))
+        self._survey(posed, len(y))
+        if self.cv is None:
+            few = X, y, sample_weight
+            if home is not None:
+                from atklearn.selection.few_tensor_rows import few_tensor_rows
+
+                few = few_tensor_rows(*few, AUTO_ROWS, has_labels=classification)
+            self._run_default(posing, *few, progress)
+        else:
+            ks, Cs, options = self._given_ks(), self._Cs_of(self._total), {"max_iter": self.max_iter}
+            splits = list(
+                check_cv(self.cv, on_host(y), classifier=classification).split(X, on_host(y), on_host(groups))
+            )
+            folds = [
+                Fold(posing, None, None, None, split, ks, Cs, drop=self.drop_share_, **options) for split in splits
+            ]
+            test_to_train = float(np.mean([test.size / train.size for train, test in splits]))
+            judge, criterion = self._judge()
+            search = Search(folds, judge, criterion, ks, Cs, test_to_train)
+            self._run(search, progress, shared=(X, y, sample_weight))
         self._refit(X, y, sample_weight)
         self._follow(home)
         progress.finish()
@@ -109,16 +128,72 @@ class LinearATkCV(CallbackSupportMixin, FollowsX):
         for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
             delattr(self, name)
 
-    def _search(
-        self, folds: Sequence[FilledFold], test_to_train: float, progress: FitProgress, shared: tuple[Any, ...] = ()
-    ) -> None:
-        """Score the grid on all folds, and choose; ``shared`` are the data, if folds have none by themselves."""
-        scores = np.full((len(folds), self.ks_.size, self.Cs_.size), np.nan)
+    def _survey(self, posed: Posed, n_samples: int) -> None:
+        """Set what is known of all samples before anything is chosen."""
+        self._total = posed.targets.total
+        self.n_samples_ = n_samples
+        self.drop_share_ = resolve_drop(self.drop, self._total, self._total) / self._total
+        self.calibration_bound_ = None
+        if isinstance(self, ClassifierMixin):
+            self.classes_ = posed.targets.classes
+            self.calibration_bound_ = collapse_share(posed.problems)
+
+    def _judge(self) -> tuple[Judge, Criterion]:
+        """Return who scores the cells, and what is asked of the choice."""
+        task = self._plain._task
+        criterion = Criterion.asked(task, self.scoring, self.tail, self.at_most, self.rule)
+        classes = getattr(self, "classes_", None)
+        template = self._template(k=1.0)
+        return Judge.of(template, criterion.scoring, self.n_features_in_, classes, lend_coefficients), criterion
+
+    def _run_default(self, posing: Posing, X: Any, y: Any, sample_weight: Any, progress: FitProgress) -> None:
+        """Choose on the folds that the plain estimator takes with ``k="auto"``."""
+        judge, criterion = self._judge()
+        search = default_search(
+            posing, X, y, sample_weight, judge, criterion, ks=int(self.ks) if self._counts_ks() else self._given_ks(),
+            Cs_of=self._Cs_of, default_C=self._default_C, drop=self.drop_share_, max_iter=self.max_iter,
+            random_state=self.random_state,
+        )  # fmt: skip
+        scale = 1.0
+        if isinstance(self.Cs, Integral):  # its C are those of some samples, in proportion to their mass
+            scale = self._default_C(self._total) / float(search.values[search.fallback])
+        self._run(search, progress, scale=scale)
+
+    def _run(self, search: Search, progress: FitProgress, shared: tuple[Any, ...] = (), scale: float = 1.0) -> None:
+        """Score the grid on all folds, and choose.
+
+        Parameters
+        ----------
+        search : Search
+        progress : FitProgress
+        shared : tuple
+            The data, if folds have none by themselves.
+        scale : float
+            What C has to be multiplied with for all samples.
+        """
+
+        def passed(fold: int, scores: Array) -> bool:
+            if self.verbose:
+                fits = int(np.isfinite(scores).sum())
+                best = f", best score {np.nanmax(scores):.4g}" if fits else ""
+                print(f"fold {fold + 1} of {len(search.folds)}: {fits} fits{best}", flush=True)
+            return progress.passed("fold")
+
+        self.ks_, self.Cs_ = search.ks, search.values * scale
+        # every operation on tensors takes the whole device, and those of a GPU cannot be sent to another process
+        n_jobs = 1 if shared and is_tensor(shared[0]) else self.n_jobs
         try:
-            self._fill(scores, folds, progress, shared)
+            search.run(n_jobs, shared, passed)
         finally:  # an interrupt leaves the cells that were finished
-            self.cv_results_ = cv_results(scores, self.ks_, self.Cs_)
-        self._choose(scores, test_to_train)
+            self.cv_results_ = cv_results(search.cells[..., 0], self.ks_, self.Cs_)
+        selection = search.selection()
+        self.selection_ = selection.scaled_to(selection.value * scale)
+        i, j = selection.chosen
+        self.k_share_, self.C_ = self.selection_.k, self.selection_.value
+        self.k_ = self.k_share_ * self._total
+        self.best_index_ = i * self.Cs_.size + j
+        self.best_params_ = {"k": self.k_share_, "C": self.C_}
+        self.best_score_ = selection.score
 
     def _refit(self, X: Any, y: Any, sample_weight: Any) -> None:
         """Fit the choice on all samples, if that is wanted."""
@@ -129,66 +204,36 @@ class LinearATkCV(CallbackSupportMixin, FollowsX):
 
     def _template(self, **options: Any) -> LinearATk:
         """Return the plain estimator with the parameters that both have, and the given ones."""
-        shared = set(self._plain().get_params()) & set(self.get_params()) - {"scoring", "verbose"}
+        shared = set(self._plain().get_params()) & set(self.get_params()) - {"scoring", "tail", "at_most", "verbose"}
         return self._plain(**{name: getattr(self, name) for name in shared} | options)
 
-    def _make_grids(self, posed: Posed) -> None:
-        """Set the calibration bound and the grids, k as shares and both ascending."""
-        self._total = posed.targets.total
-        bound = collapse_share(posed.problems) if isinstance(self, ClassifierMixin) else None
-        self.calibration_bound_ = bound
-        self.drop_share_ = resolve_drop(self.drop, self._total, self._total) / self._total
-        if isinstance(self.ks, Integral):
-            self.ks_ = default_ks_above(self.drop_share_, int(self.ks), bound)
-        else:
-            self.ks_ = np.unique([resolve_k(k, self._total) / self._total for k in self.ks])
-        self.Cs_ = default_Cs(int(self.Cs)) if isinstance(self.Cs, Integral) else np.unique(self.Cs).astype(float)
-        if self.ks_.size == 0 or self.Cs_.size == 0 or self.Cs_[0] <= 0.0:
+    def _counts_ks(self) -> bool:
+        return isinstance(self.ks, Integral)
+
+    def _given_ks(self) -> Array:
+        """Return the grid of k as shares, ascending."""
+        if self._counts_ks():
+            return default_ks_above(self.drop_share_, int(self.ks), self.calibration_bound_)
+        ks = np.unique([resolve_k(k, self._total) / self._total for k in self.ks])
+        if ks.size == 0:
+            raise ValueError(f"ks is expected to be a number of grid points or a non-empty grid, got {shown(self.ks)}.")
+        return ks
+
+    def _default_C(self, total: float) -> float:
+        """Return the C that the plain estimator takes for samples of some mass."""
+        return self._plain._C_per_sample * total
+
+    def _Cs_of(self, total: float) -> Array:
+        """Return the grid of C, ascending, for samples of some mass."""
+        if isinstance(self.Cs, Integral):
+            return default_Cs(int(self.Cs), self._default_C(total))
+        Cs = np.unique(self.Cs).astype(float)
+        if Cs.size == 0 or Cs[0] <= 0.0:
             raise ValueError(
-                f"ks and Cs are expected to be numbers of grid points or non-empty grids with every C > 0, got "
-                f"ks={shown(self.ks)}, Cs={shown(self.Cs)}."
+                "Cs is expected to be a number of grid points or a non-empty grid with every C > 0, got "
+                f"{shown(self.Cs)}."
             )
-
-    def _splits(self, X: Any, y: Any, groups: Any) -> list[Split]:
-        """Return the folds as a list, so that all cells see the same."""
-        classification = isinstance(self, ClassifierMixin)
-        if self.cv is not None:
-            return list(check_cv(self.cv, y, classifier=classification).split(X, y, groups))
-        splitter = default_folds(y, classification=classification, random_state=self.random_state)
-        return list(splitter.split(X, y))
-
-    def _fill(
-        self, scores: Array, folds: Sequence[FilledFold], progress: FitProgress, shared: tuple[Any, ...]
-    ) -> None:  # fmt: skip
-        """Fill in the scores fold by fold, in this process cell by cell."""
-        judge = make_judge(self._template(k=1.0), self.scoring, self.n_features_in_, getattr(self, "classes_", None))
-        work = list(zip(folds, scores, strict=True))
-        # every operation on tensors takes the whole device, and those of a GPU cannot be sent to another process
-        n_jobs = 1 if shared and is_tensor(shared[0]) else self.n_jobs
-        for fold, filled in enumerate(map_jobs(partial(_fill_fold, judge), work, n_jobs, shared=shared)):
-            scores[fold] = filled
-            if self.verbose:
-                print(f"fold {fold + 1} of {len(folds)}: {filled.size} fits, best score {filled.max():.4g}", flush=True)
-            if progress.passed("fold"):
-                break
-
-    def _choose(self, scores: Array, test_to_train: float) -> None:
-        """Set the choice from the folds that are complete."""
-        complete = scores[np.isfinite(scores).all(axis=(1, 2))]
-        if len(complete) == 0:
-            raise ValueError(
-                f"At least one fold with a finite score in every cell is expected, got none of {len(scores)}; "
-                "check that the score is defined on every fold."
-            )
-        if self.rule == "best":
-            i, j = choose_best(complete)
-        else:
-            i, j = choose_within_error(complete, test_to_train)
-        self.k_share_, self.C_ = float(self.ks_[i]), float(self.Cs_[j])
-        self.k_ = self.k_share_ * self._total
-        self.best_index_ = i * self.Cs_.size + j
-        self.best_params_ = {"k": self.k_share_, "C": self.C_}
-        self.best_score_ = float(complete[:, i, j].mean())
+        return Cs
 
     def _delegate(self, method: str, X: Any) -> Any:
         """Call the final fit on checked features."""
@@ -196,9 +241,3 @@ class LinearATkCV(CallbackSupportMixin, FollowsX):
         if same_home(self.coef_, X, f"{type(self).__name__}.{method}()") is None:
             X = check_features(self, X)
         return getattr(self.best_estimator_, method)(X)
-
-
-def _fill_fold(judge: Judge, work: tuple[FilledFold, Array], *shared: Any) -> Array:
-    """Write the scores of a fold where they belong, in this process, and return them for where another one is asked."""
-    fold, out = work
-    return (fold.given(*shared) if isinstance(fold, Fold) else fold).fill(out, judge)

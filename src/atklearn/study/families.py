@@ -17,7 +17,7 @@ import numpy.typing as npt
 from atklearn.estimators.linear import ATkClassifier, ATkRegressor
 from atklearn.losses.individual import Array, Task, resolve_individual_loss
 from atklearn.problems.posing import Posing
-from atklearn.selection.choosing import default_Cs, default_ks, default_ks_above
+from atklearn.selection.choosing import default_ks, default_ks_above
 from atklearn.selection.folds import Fold, Split
 from atklearn.solvers.exact.collapse import collapse_share
 from atklearn.study.methods import AVERAGE_ONLY, COMPARED_LOSSES
@@ -186,7 +186,7 @@ class LinearModels(Family):
     @property
     def strengths(self) -> npt.NDArray[Any]:
         """The C to try: every other one, down from the largest, where rows are set aside: a fit is several then."""
-        Cs = default_Cs(self.n_Cs)
+        Cs = np.logspace(-1.0, 4.0, self.n_Cs)
         return Cs[1 - Cs.size % 2 :: 2] if self.drop else Cs
 
     @property
