@@ -19,7 +19,7 @@ from atklearn.chunked import chunked_rows, survey
 from atklearn.chunked.chunked_posing import ChunkedData
 from atklearn.chunked.fleet import forget
 from atklearn.chunked.sights import FoldPart
-from atklearn.ondisk import ATkClassifier, ATkRegressor, ATkRegressorCV
+from atklearn.ondisk import ATkClassifier, ATkClassifierCV, ATkRegressor, ATkRegressorCV
 from atklearn.ondisk.estimators_ondisk import OnDisk
 from atklearn.ondisk.executor_engine import ArrayChunks, ExecutorEngine
 
@@ -175,3 +175,16 @@ def test_grids_are_scored_as_in_memory_on_the_same_folds(is_weighted):
     assert model.best_params_ == expected.best_params_
     assert_same_fit(model, model.best_estimator_)
     assert type(model.to_local().best_estimator_) is memory.ATkRegressor
+
+
+@pytest.mark.parametrize("task", ["classes", "numbers"])
+def test_by_default_k_and_C_are_those_chosen_in_memory(task):
+    X, f = draw(700)
+    y = f > np.median(f) if task == "classes" else f
+    kinds = (ATkClassifier, ATkClassifierCV) if task == "classes" else (ATkRegressor, ATkRegressorCV)
+    here = (memory.ATkClassifier if task == "classes" else memory.ATkRegressor)().fit(X, y)
+    for kind in kinds:
+        model = kind(chunk_rows=190).fit(X, y)
+        np.testing.assert_allclose([model.k_share_, model.C_], [here.k_share_, here.C_])
+        np.testing.assert_allclose(model.selection_.means, here.selection_.means)
+        assert model.selection_.chosen == here.selection_.chosen

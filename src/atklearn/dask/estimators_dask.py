@@ -177,7 +177,7 @@ class ATkClassifier(OnDaskClassifier, ChunkedATk, linear.ATkClassifier):
         As in :class:`atklearn.ATkClassifier`.
     drop : {0}, default=0
         On chunks no rows are set aside.
-    C, scoring, fit_intercept, penalize_intercept, class_weight
+    C, scoring, tail, at_most, fit_intercept, penalize_intercept, class_weight
         As in :class:`atklearn.ATkClassifier`.
     solver : {"exact"}, default="exact"
         On chunks there are no stochastic steps.
@@ -231,7 +231,7 @@ class ATkRegressor(OnDask, ChunkedATk, linear.ATkRegressor):
         As in :class:`atklearn.ATkRegressor`.
     drop : {0}, default=0
         On chunks no rows are set aside.
-    C, scoring, fit_intercept, penalize_intercept
+    C, scoring, tail, at_most, fit_intercept, penalize_intercept
         As in :class:`atklearn.ATkRegressor`.
     solver : {"exact"}, default="exact"
         On chunks there are no stochastic steps.
@@ -279,9 +279,9 @@ class ATkClassifierCV(OnDaskClassifier, ChunkedATkCV, search.ATkClassifierCV):
     drop : {0}, default=0
         On chunks no rows are set aside.
     cv : int or None, default=None
-        The number of folds. None is 5, drawn row by row from the values themselves, 5 times below 1,500 samples, twice
-        below 100,000.
-    scoring, rule, refit, fit_intercept, penalize_intercept, class_weight, tol, max_iter
+        A number of folds, drawn row by row from the values themselves, and fitted on all chunks. None is the folds in
+        memory, of 5,000 samples at most, which are the same ones however chunks are cut.
+    scoring, tail, at_most, rule, refit, fit_intercept, penalize_intercept, class_weight, tol, max_iter
         As in :class:`atklearn.ATkClassifierCV`.
     n_jobs : {None, 1}, default=None
         Every fit has all the workers.
@@ -296,7 +296,7 @@ class ATkClassifierCV(OnDaskClassifier, ChunkedATkCV, search.ATkClassifierCV):
         The client that a fit would use now.
     best_estimator_ : atklearn.dask.ATkClassifier
         The final fit; present if ``refit``.
-    k_, k_share_, C_, cv_results_, best_index_, best_params_, best_score_, ks_, Cs_, drop_share_, n_samples_
+    k_, k_share_, C_, selection_, cv_results_, best_index_, best_params_, best_score_, ks_, Cs_, drop_share_, n_samples_
         As in :class:`atklearn.ATkClassifierCV`.
     calibration_bound_, classes_
         As in :class:`atklearn.ATkClassifierCV`.
@@ -309,7 +309,7 @@ class ATkClassifierCV(OnDaskClassifier, ChunkedATkCV, search.ATkClassifierCV):
     >>> from atklearn.dask import ATkClassifierCV
     >>> X = da.random.default_rng(0).standard_normal((1000, 5), chunks=(250, 5))
     >>> model = ATkClassifierCV(ks=[0.3, 1.0], Cs=[1.0, 100.0], cv=2).fit(X, X[:, 0] + 0.1 * X[:, 1] > 0.0)
-    >>> bool(model.best_score_ > 0.9)
+    >>> bool(model.best_score_ > -0.9)
     True
     """
 
@@ -330,9 +330,9 @@ class ATkRegressorCV(OnDask, ChunkedATkCV, search.ATkRegressorCV):
     drop : {0}, default=0
         On chunks no rows are set aside.
     cv : int or None, default=None
-        The number of folds. None is 5, drawn row by row from the values themselves, 5 times below 1,500 samples, twice
-        below 100,000.
-    scoring, rule, refit, fit_intercept, penalize_intercept, tol, max_iter
+        A number of folds, drawn row by row from the values themselves, and fitted on all chunks. None is the folds in
+        memory, of 5,000 samples at most, which are the same ones however chunks are cut.
+    scoring, tail, at_most, rule, refit, fit_intercept, penalize_intercept, tol, max_iter
         As in :class:`atklearn.ATkRegressorCV`.
     n_jobs : {None, 1}, default=None
         Every fit has all the workers.
@@ -347,7 +347,7 @@ class ATkRegressorCV(OnDask, ChunkedATkCV, search.ATkRegressorCV):
         The client that a fit would use now.
     best_estimator_ : atklearn.dask.ATkRegressor
         The final fit; present if ``refit``.
-    k_, k_share_, C_, cv_results_, best_index_, best_params_, best_score_, ks_, Cs_, drop_share_, n_samples_
+    k_, k_share_, C_, selection_, cv_results_, best_index_, best_params_, best_score_, ks_, Cs_, drop_share_, n_samples_
         As in :class:`atklearn.ATkRegressorCV`.
     calibration_bound_
         As in :class:`atklearn.ATkRegressorCV`.
@@ -360,7 +360,7 @@ class ATkRegressorCV(OnDask, ChunkedATkCV, search.ATkRegressorCV):
     >>> from atklearn.dask import ATkRegressorCV
     >>> X = da.random.default_rng(0).standard_normal((1000, 5), chunks=(250, 5))
     >>> model = ATkRegressorCV(ks=[0.3, 1.0], Cs=[1.0, 100.0], cv=2).fit(X, X[:, 0] + 0.1 * X[:, 1])
-    >>> bool(model.best_score_ > 0.9)
+    >>> bool(model.best_score_ > -0.9)
     True
     """
 

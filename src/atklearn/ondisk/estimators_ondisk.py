@@ -97,7 +97,7 @@ class ATkClassifier(OnDisk, ChunkedATk, linear.ATkClassifier):
         As in :class:`atklearn.ATkClassifier`.
     drop : {0}, default=0
         On chunks no rows are set aside.
-    C, scoring, fit_intercept, penalize_intercept, class_weight
+    C, scoring, tail, at_most, fit_intercept, penalize_intercept, class_weight
         As in :class:`atklearn.ATkClassifier`.
     solver : {"exact"}, default="exact"
         On chunks there are no stochastic steps.
@@ -152,7 +152,7 @@ class ATkRegressor(OnDisk, ChunkedATk, linear.ATkRegressor):
         As in :class:`atklearn.ATkRegressor`.
     drop : {0}, default=0
         On chunks no rows are set aside.
-    C, scoring, fit_intercept, penalize_intercept
+    C, scoring, tail, at_most, fit_intercept, penalize_intercept
         As in :class:`atklearn.ATkRegressor`.
     solver : {"exact"}, default="exact"
         On chunks there are no stochastic steps.
@@ -199,9 +199,9 @@ class ATkClassifierCV(OnDisk, ChunkedATkCV, search.ATkClassifierCV):
     drop : {0}, default=0
         On chunks no rows are set aside.
     cv : int or None, default=None
-        The number of folds. None is 5, drawn row by row from the values themselves, 5 times below 1,500 samples, twice
-        below 100,000.
-    scoring, rule, refit, fit_intercept, penalize_intercept, class_weight, tol, max_iter
+        A number of folds, drawn row by row from the values themselves, and fitted on all chunks. None is the folds in
+        memory, of 5,000 samples at most, which are the same ones however chunks are cut.
+    scoring, tail, at_most, rule, refit, fit_intercept, penalize_intercept, class_weight, tol, max_iter
         As in :class:`atklearn.ATkClassifierCV`.
     n_jobs : {None, 1}, default=None
         Every fit has all the workers.
@@ -214,7 +214,7 @@ class ATkClassifierCV(OnDisk, ChunkedATkCV, search.ATkClassifierCV):
     ----------
     best_estimator_ : atklearn.ondisk.ATkClassifier
         The final fit; present if ``refit``.
-    k_, k_share_, C_, cv_results_, best_index_, best_params_, best_score_, ks_, Cs_, drop_share_, n_samples_
+    k_, k_share_, C_, selection_, cv_results_, best_index_, best_params_, best_score_, ks_, Cs_, drop_share_, n_samples_
         As in :class:`atklearn.ATkClassifierCV`.
     calibration_bound_, classes_
         As in :class:`atklearn.ATkClassifierCV`.
@@ -229,7 +229,7 @@ class ATkClassifierCV(OnDisk, ChunkedATkCV, search.ATkClassifierCV):
     >>> X = rng.standard_normal((1000, 5))
     >>> y = X[:, 0] + 0.1 * rng.standard_normal(1000) > 0.0
     >>> model = ATkClassifierCV(ks=[0.3, 1.0], Cs=[1.0, 100.0], cv=2, chunk_rows=300).fit(X, y)
-    >>> bool(model.best_score_ > 0.9), model.to_local()
+    >>> bool(model.best_score_ > -0.9), model.to_local()
     (True, ATkClassifierCV(Cs=[1.0, 100.0], cv=2, ks=[0.3, 1.0]))
     """
 
@@ -250,9 +250,9 @@ class ATkRegressorCV(OnDisk, ChunkedATkCV, search.ATkRegressorCV):
     drop : {0}, default=0
         On chunks no rows are set aside.
     cv : int or None, default=None
-        The number of folds. None is 5, drawn row by row from the values themselves, 5 times below 1,500 samples, twice
-        below 100,000.
-    scoring, rule, refit, fit_intercept, penalize_intercept, tol, max_iter
+        A number of folds, drawn row by row from the values themselves, and fitted on all chunks. None is the folds in
+        memory, of 5,000 samples at most, which are the same ones however chunks are cut.
+    scoring, tail, at_most, rule, refit, fit_intercept, penalize_intercept, tol, max_iter
         As in :class:`atklearn.ATkRegressorCV`.
     n_jobs : {None, 1}, default=None
         Every fit has all the workers.
@@ -265,7 +265,7 @@ class ATkRegressorCV(OnDisk, ChunkedATkCV, search.ATkRegressorCV):
     ----------
     best_estimator_ : atklearn.ondisk.ATkRegressor
         The final fit; present if ``refit``.
-    k_, k_share_, C_, cv_results_, best_index_, best_params_, best_score_, ks_, Cs_, drop_share_, n_samples_
+    k_, k_share_, C_, selection_, cv_results_, best_index_, best_params_, best_score_, ks_, Cs_, drop_share_, n_samples_
         As in :class:`atklearn.ATkRegressorCV`.
     calibration_bound_
         As in :class:`atklearn.ATkRegressorCV`.
@@ -280,7 +280,7 @@ class ATkRegressorCV(OnDisk, ChunkedATkCV, search.ATkRegressorCV):
     >>> X = rng.standard_normal((1000, 5))
     >>> y = X[:, 0] + 0.1 * rng.standard_normal(1000)
     >>> model = ATkRegressorCV(ks=[0.3, 1.0], Cs=[1.0, 100.0], cv=2, chunk_rows=300).fit(X, y)
-    >>> bool(model.best_score_ > 0.9)
+    >>> bool(model.best_score_ > -0.9)
     True
     """
 

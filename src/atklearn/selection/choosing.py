@@ -302,7 +302,7 @@ class Search:
             Called with the number of a fold and its scores; returns whether to stop.
         """
         fill = partial(_fill_fold, self.judge)
-        if self.narrows and np.isfinite(self.criterion.at_most):
+        if self.narrows and self.folds and np.isfinite(self.criterion.at_most):
             self._run_narrowing(fill, shared, on_fold)
             return
         work = list(zip(self.folds, self.cells, strict=True))
@@ -314,8 +314,14 @@ class Search:
     def _run_narrowing(
         self, fill: Callable[..., Array], shared: Sequence[Any], on_fold: Callable[[int, Array], bool] | None
     ) -> None:
-        """Score the folds in turn, each on the cells that those before have not found far beyond the budget."""
+        """Score the folds in turn, each on the cells that those before have not found far beyond the budget.
+
+        The averages of the first fold come before all else: a C that is wrong for them is not tried for smaller k.
+        """
         ks, values = np.arange(self.ks.size), np.arange(self.values.size)
+        averages = np.full((1, values.size, 2), np.nan)
+        fill((self.folds[0].over(self.ks[-1:], self.values, np.inf), averages), *shared)
+        values = _places_within(averages[..., 1], self._most_loss(_FAR_BEYOND))[1]
         for number, fold in enumerate(self.folds):
             limit = self._most_loss(_FAR_BEYOND / (number + 1))
             out = np.full((ks.size, values.size, 2), np.nan)
@@ -323,10 +329,9 @@ class Search:
             self.cells[number][grid] = fill((fold.over(self.ks[ks], self.values[values], limit), out), *shared)
             if on_fold is not None and on_fold(number, self.cells[number, ..., 0]):
                 return
-            losses = self.cells[: number + 1, ..., 1].mean(axis=0)
-            within = losses <= limit * np.nanmin(losses[-1])
-            if within.any():  # it is not where losses are no numbers
-                ks, values = np.flatnonzero(within.any(axis=1)), np.flatnonzero(within.any(axis=0))
+            losses = self.cells[: number + 1][:, ks][:, :, values, 1].mean(axis=0)
+            kept = _places_within(losses, limit)
+            ks, values = ks[kept[0]], values[kept[1]]
 
     def _most_loss(self, beyond: float) -> float:
         """Return how large a mean loss may be, over the best average's, for a price so far beyond the budget."""
@@ -552,6 +557,14 @@ def _relative_rise(costs: Array, base: float) -> Array:
     """Return how far costs are above one of them, relative to it; of one that is zero, infinitely far."""
     rise = costs - base
     return np.divide(rise, base, out=np.where(rise > 0.0, np.inf, rise), where=np.full(costs.shape, base > 0.0))
+
+
+def _places_within(losses: Array, limit: float) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """Return the rows and columns that have a loss of at most so many times the least of the last row."""
+    within = losses <= limit * np.min(losses[-1], initial=np.inf, where=np.isfinite(losses[-1]))
+    if not within.any():  # losses are no numbers
+        within = np.ones(losses.shape, dtype=bool)
+    return np.flatnonzero(within.any(axis=1)), np.flatnonzero(within.any(axis=0))
 
 
 def _collapse_at_most(posing: Posing, samples: Unseen, C: float) -> float:
