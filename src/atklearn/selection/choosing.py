@@ -1,10 +1,10 @@
 """How k and C are chosen: folds, a grid, and one rule. Every estimator that chooses does it here.
 
 The question is the user's: **a measure to lower**, and **a budget**: by how much the mean of the loss may rise, out of
-fold, against the best average. The rule answers it: among the cells of the grid within the budget, take the largest k
-that is behind the best of them by no more than the standard error of their difference, with its best C. Scores of k are
-noisy and their differences small, so the cell with the best mean is often luck; the rule moves to a smaller k only as
-far as the scores ask for it.
+fold, against the best average. The rule answers it: among the cells of the grid within the budget, every k with its
+best C, take the largest k that is behind the best by no more than the standard error of their difference. Scores of k
+are noisy and their differences small, so the cell with the best mean is often luck; the rule moves to a smaller k only
+as far as the scores ask for it.
 """
 
 from __future__ import annotations
@@ -535,11 +535,16 @@ def choose_within_error(scores: Array, test_to_train: float, errors: float = 1.0
 
 
 def _largest_close(scores: Array, allowed: npt.NDArray[np.bool_], errors: Array) -> tuple[int, int]:
-    """Return the largest k with an allowed cell behind the best by no more than its error, and its best such C."""
-    means = scores.mean(axis=0)
-    close = allowed & (means[choose_best(scores, allowed)] - means <= errors)
-    largest = int(np.flatnonzero(close.any(axis=1))[-1])
-    return largest, int(np.where(close[largest], means[largest], -np.inf).argmax())
+    """Return the largest k whose best allowed C is behind the best cell by no more than its error, and that C.
+
+    It is no k that is worse than the largest one, however large its error.
+    """
+    means = np.where(allowed, scores.mean(axis=0), -np.inf)
+    Cs, rows = means.argmax(axis=1), np.arange(len(means))
+    of_ks = means[rows, Cs]
+    close = (of_ks.max() - of_ks <= errors[rows, Cs]) & (of_ks >= of_ks[-1])
+    largest = int(np.flatnonzero(close)[-1])
+    return largest, int(Cs[largest])
 
 
 def corrected_standard_error(differences: Array, test_to_train: float) -> Array:
