@@ -201,7 +201,7 @@ class ATkClassifier(OnDaskClassifier, ChunkedATk, linear.ATkClassifier):
         How often X was read.
     sample_weights_ : dask.array.Array
         As in :class:`atklearn.ATkClassifier`, computed when they are wanted.
-    coef_, intercept_, classes_, threshold_, dual_gap_, objective_, n_iter_, k_, k_share_, C_
+    coef_, intercept_, classes_, threshold_, dual_gap_, objective_, n_iter_, k_, k_share_, C_, selection_
         As in :class:`atklearn.ATkClassifier`.
     set_aside_, drop_, n_features_in_, feature_names_in_
         As in :class:`atklearn.ATkClassifier`.
@@ -248,7 +248,7 @@ class ATkRegressor(OnDask, ChunkedATk, linear.ATkRegressor):
         How often X was read.
     sample_weights_ : dask.array.Array
         As in :class:`atklearn.ATkRegressor`, computed when they are wanted.
-    coef_, intercept_, threshold_, dual_gap_, objective_, n_iter_, k_, k_share_, C_
+    coef_, intercept_, threshold_, dual_gap_, objective_, n_iter_, k_, k_share_, C_, selection_
         As in :class:`atklearn.ATkRegressor`.
     set_aside_, drop_, n_features_in_, feature_names_in_
         As in :class:`atklearn.ATkRegressor`.

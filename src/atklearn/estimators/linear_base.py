@@ -30,7 +30,7 @@ from atklearn.solvers.exact.solve import solve_linear
 from atklearn.solvers.ranked.alternation import refuse_other_solvers, solve_ranked
 from atklearn.solvers.stochastic.sgd import SGD, refuse_stochastic, solve_sgd
 
-__all__ = ["LinearATk"]
+__all__ = ["LinearATk", "default_C"]
 
 
 class LinearATk(CallbackSupportMixin, FollowsX):
@@ -138,7 +138,7 @@ class LinearATk(CallbackSupportMixin, FollowsX):
 
     def _default_C(self, total: float) -> float:
         """Return C as it is given, or the default for samples of some total mass."""
-        return self._C_per_sample * total if self.C is None else float(self.C)
+        return default_C(type(self), total) if self.C is None else float(self.C)
 
     def _Cs_of(self, total: float) -> Array:
         """Return the C to choose among, ascending, for samples of some total mass."""
@@ -176,6 +176,11 @@ class LinearATk(CallbackSupportMixin, FollowsX):
             setattr(self, name, value)
         if self.warm_start:
             self._solutions = solutions
+
+
+def default_C(kind: type[LinearATk], total: float) -> float:
+    """Return the C that a kind of estimator takes for samples of some total mass, unless one is given."""
+    return kind._C_per_sample * total
 
 
 def _solver(solver: str | SGD) -> Callable[..., Solution]:

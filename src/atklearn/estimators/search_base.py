@@ -15,9 +15,9 @@ from sklearn.utils.validation import check_is_fitted
 from atklearn.estimators.callbacks import CallbackSupportMixin, FitProgress
 from atklearn.estimators.fitting import posing_of
 from atklearn.estimators.following import FollowsX
-from atklearn.estimators.linear_base import LinearATk
+from atklearn.estimators.linear_base import LinearATk, default_C
 from atklearn.losses.aggregate import resolve_drop, resolve_k
-from atklearn.losses.individual import Array, IndividualLoss
+from atklearn.losses.individual import Array, IndividualLoss, Task
 from atklearn.losses.messages import shown
 from atklearn.problems.arrays import check_features
 from atklearn.problems.device_room import saying_what_fits
@@ -140,7 +140,7 @@ class LinearATkCV(CallbackSupportMixin, FollowsX):
 
     def _judge(self) -> tuple[Judge, Criterion]:
         """Return who scores the cells, and what is asked of the choice."""
-        task = self._plain._task
+        task: Task = "classification" if isinstance(self, ClassifierMixin) else "regression"
         criterion = Criterion.asked(task, self.scoring, self.tail, self.at_most, self.rule)
         classes = getattr(self, "classes_", None)
         template = self._template(k=1.0)
@@ -221,7 +221,7 @@ class LinearATkCV(CallbackSupportMixin, FollowsX):
 
     def _default_C(self, total: float) -> float:
         """Return the C that the plain estimator takes for samples of some mass."""
-        return self._plain._C_per_sample * total
+        return default_C(self._plain, total)
 
     def _Cs_of(self, total: float) -> Array:
         """Return the grid of C, ascending, for samples of some mass."""

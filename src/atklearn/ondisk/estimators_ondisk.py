@@ -118,7 +118,7 @@ class ATkClassifier(OnDisk, ChunkedATk, linear.ATkClassifier):
         How often X was read.
     sample_weights_ : ndarray
         As in :class:`atklearn.ATkClassifier`, made chunk by chunk.
-    coef_, intercept_, classes_, threshold_, dual_gap_, objective_, n_iter_, k_, k_share_, C_
+    coef_, intercept_, classes_, threshold_, dual_gap_, objective_, n_iter_, k_, k_share_, C_, selection_
         As in :class:`atklearn.ATkClassifier`.
     set_aside_, drop_, n_features_in_
         As in :class:`atklearn.ATkClassifier`.
@@ -167,7 +167,7 @@ class ATkRegressor(OnDisk, ChunkedATk, linear.ATkRegressor):
         How often X was read.
     sample_weights_ : ndarray
         As in :class:`atklearn.ATkRegressor`, made chunk by chunk.
-    coef_, intercept_, threshold_, dual_gap_, objective_, n_iter_, k_, k_share_, C_
+    coef_, intercept_, threshold_, dual_gap_, objective_, n_iter_, k_, k_share_, C_, selection_
         As in :class:`atklearn.ATkRegressor`.
     set_aside_, drop_, n_features_in_
         As in :class:`atklearn.ATkRegressor`.

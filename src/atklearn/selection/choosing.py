@@ -226,11 +226,30 @@ class Selection:
         return self.values.size > 1 and self.chosen[1] in (0, self.values.size - 1)
 
     def measured(self, cell: tuple[int, int]) -> float:
-        """Return the mean of the measure itself in a cell."""
+        """Return the mean of the measure itself in a cell.
+
+        Parameters
+        ----------
+        cell : tuple of int
+            Its places in ``ks`` and ``values``.
+
+        Returns
+        -------
+        measure : float
+        """
         return float(-self.means[cell] if self.lowers else self.means[cell])
 
     def scaled_to(self, value: float) -> Selection:
-        """Return the selection with all values in proportion, the one chosen being this."""
+        """Return the selection with all values in proportion, the one chosen being this.
+
+        Parameters
+        ----------
+        value : float
+
+        Returns
+        -------
+        selection : Selection
+        """
         return replace(self, values=self.values * (value / self.value))
 
     def __str__(self) -> str:
