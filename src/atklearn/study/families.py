@@ -17,7 +17,6 @@ import numpy.typing as npt
 from atklearn.estimators.linear import ATkClassifier, ATkRegressor
 from atklearn.losses.individual import Array, Task, resolve_individual_loss
 from atklearn.problems.posing import Posing
-from atklearn.selection.choosing import default_ks, default_ks_above
 from atklearn.selection.folds import Fold, Split
 from atklearn.solvers.exact.collapse import collapse_share
 from atklearn.study.methods import AVERAGE_ONLY, COMPARED_LOSSES
@@ -208,10 +207,10 @@ class LinearModels(Family):
             return [1.0]
         bound = collapse_share(posing.on(X, y).problems) if posing.is_classification else None
         if self.drop > 0.0:  # all rows that are left, and a part of them
-            return [float(share) for share in default_ks_above(self.drop, 2, bound)]
-        shares = default_ks(self.n_ks, bound)
+            return [float(share) for share in _log_spaced_above(self.drop, 2, bound)]
+        shares = _log_spaced(self.n_ks, bound)
         if shares[0] * y.size <= 1.0:  # a part of one row is the maximum again
-            shares = default_ks(self.n_ks, 1.0 / y.size)
+            shares = _log_spaced(self.n_ks, 1.0 / y.size)
         return [1, *shares.tolist()] if weights == "plain" else shares.tolist()
 
     def answer(
@@ -375,3 +374,15 @@ def has_boosting() -> bool:
     from atklearn.boosting.trees import lightgbm_is_there
 
     return lightgbm_is_there()
+
+
+def _log_spaced(n_ks: int, bound: float | None) -> Array:
+    """Return shares k/n, log-spaced above the calibration bound and up to 1; the bound is None for a regression."""
+    lowest = 0.02 if bound is None else min(max(bound, 0.01), 0.9)
+    return np.geomspace(lowest, 1.0, n_ks + 1)[1:]
+
+
+def _log_spaced_above(drop: float, n_ks: int, bound: float | None) -> Array:
+    """Return shares log-spaced on the samples that are left where a part is set aside."""
+    left = 1.0 - drop
+    return drop + left * _log_spaced(n_ks, None if bound is None else max(bound - drop, 0.0) / left)
