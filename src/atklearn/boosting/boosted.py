@@ -39,13 +39,18 @@ class ATkBoostingRegressor(RegressorMixin, BoostedATk):
     k : int, float or "auto", default="auto"
         An int counts samples, a float is the fraction of them; ``1.0`` is the average, which LightGBM boosts itself.
         "auto" chooses k among 0.1, 0.2, 0.4, 0.7 and 1.0 of the samples, and the number of rounds up to
-        ``n_estimators`` along with it, by 5-fold cross-validation of ``scoring``: 25 fits and the last one. The average
-        is kept unless a smaller k leads by more than half a standard error. With sample weights, k counts weight.
+        ``n_estimators`` along with it, by 5-fold cross-validation: 25 fits at most, and the last one. ``scoring``,
+        ``tail`` and ``at_most`` say by what, :doc:`/choosing-k` how; with none of them it is the average without a
+        trial. With sample weights, k counts weight.
     scoring : str, callable or None, default=None
         What ``k="auto"`` chooses by, higher being better, and what early stopping looks at: the name of a measure
         ("rmse", "mae", "tail_error", "p95_error", "max_error", "r2": see :data:`atklearn.measures.MEASURES`), or, for
-        ``k="auto"`` alone, what scikit-learn accepts. None is the loss itself: then "auto" is the average without a
-        trial, since the mean loss is what it minimises.
+        ``k="auto"`` alone, what scikit-learn accepts. None is the tail for the one, and the loss for the other.
+    tail : float or None, default=None
+        The share of the worst errors whose mean size ``k="auto"`` lowers, in the place of ``scoring``; None is a tenth.
+    at_most : float or None, default=None
+        What that may cost: by how much the mean of the loss (the RMSE for the squared error, the mean loss for others)
+        may rise, out of fold, against the best average's, relative to it. None is 0.02, and no limit with ``scoring``.
     n_estimators : int, default=100
         Rounds, at most.
     learning_rate : float, default=0.1
@@ -92,6 +97,8 @@ class ATkBoostingRegressor(RegressorMixin, BoostedATk):
         The k used, in units of sample weight.
     k_share_ : float
         The same as part of the total weight: a value for the parameter ``k``.
+    selection_ : Selection
+        What the choice of k and of the rounds saw, and why it is as it is; only if there was one.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
         Only if X had names.
@@ -115,6 +122,8 @@ class ATkBoostingRegressor(RegressorMixin, BoostedATk):
         *,
         k: float | str = "auto",
         scoring: str | Callable[..., float] | None = None,
+        tail: float | None = None,
+        at_most: float | None = None,
         n_estimators: int = 100,
         learning_rate: float = 0.1,
         num_leaves: int = 31,
@@ -132,6 +141,8 @@ class ATkBoostingRegressor(RegressorMixin, BoostedATk):
         self.loss = loss
         self.k = k
         self.scoring = scoring
+        self.tail = tail
+        self.at_most = at_most
         self.n_estimators = n_estimators
         self.learning_rate = learning_rate
         self.num_leaves = num_leaves
@@ -177,13 +188,19 @@ class ATkBoostingClassifier(ClassifierMixin, BoostedATk):
     k : int, float or "auto", default="auto"
         An int counts samples, a float is the fraction of them; ``1.0`` is the average, which LightGBM boosts itself.
         "auto" chooses k among 0.1, 0.2, 0.4, 0.7 and 1.0 of the samples, and the number of rounds up to
-        ``n_estimators`` along with it, by 5-fold cross-validation of ``scoring``: 25 fits and the last one. The average
-        is kept unless a smaller k leads by more than half a standard error. With sample weights, k counts weight.
+        ``n_estimators`` along with it, by 5-fold cross-validation: 25 fits at most, and the last one. ``scoring``,
+        ``tail`` and ``at_most`` say by what, :doc:`/choosing-k` how; with none of them it is the average without a
+        trial. With sample weights, k counts weight.
     scoring : str, callable or None, default=None
         What ``k="auto"`` chooses by, higher being better, and what early stopping looks at: the name of a measure
         ("error", "balanced_error", "worst_class_error", "log_loss" and others: see
-        :data:`atklearn.measures.MEASURES`), or, for ``k="auto"`` alone, what scikit-learn accepts. None is the loss
-        itself: then "auto" is the average without a trial, since the mean loss is what it minimises.
+        :data:`atklearn.measures.MEASURES`), or, for ``k="auto"`` alone, what scikit-learn accepts. None is the tail
+        for the one, and the loss for the other.
+    tail : float or None, default=None
+        The share of the worst losses whose mean ``k="auto"`` lowers, in the place of ``scoring``; None is a tenth.
+    at_most : float or None, default=None
+        What that may cost: by how much the mean loss may rise, out of fold, against the best average's, relative to it.
+        None is 0.02, and no limit with ``scoring``.
     n_estimators : int, default=100
         Rounds, at most.
     learning_rate : float, default=0.1
@@ -233,6 +250,8 @@ class ATkBoostingClassifier(ClassifierMixin, BoostedATk):
         The k used, in units of sample weight.
     k_share_ : float
         The same as part of the total weight: a value for the parameter ``k``.
+    selection_ : Selection
+        What the choice of k and of the rounds saw, and why it is as it is; only if there was one.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
         Only if X had names.
@@ -265,6 +284,8 @@ class ATkBoostingClassifier(ClassifierMixin, BoostedATk):
         *,
         k: float | str = "auto",
         scoring: str | Callable[..., float] | None = None,
+        tail: float | None = None,
+        at_most: float | None = None,
         n_estimators: int = 100,
         learning_rate: float = 0.1,
         num_leaves: int = 31,
@@ -283,6 +304,8 @@ class ATkBoostingClassifier(ClassifierMixin, BoostedATk):
         self.loss = loss
         self.k = k
         self.scoring = scoring
+        self.tail = tail
+        self.at_most = at_most
         self.n_estimators = n_estimators
         self.learning_rate = learning_rate
         self.num_leaves = num_leaves

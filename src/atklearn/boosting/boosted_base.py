@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, _fit_context, clone
-from sklearn.metrics import check_scoring
 from sklearn.model_selection import KFold, StratifiedKFold, train_test_split
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -21,13 +21,13 @@ from atklearn.boosting.metric import ATK, ATkMetric
 from atklearn.boosting.rounds import boost_problems, lightgbm_parameters, raw_predictions
 from atklearn.boosting.trees import BoostedTrees, Recipe, load_lightgbm
 from atklearn.estimators.fitting import keeping_fitted_state
-from atklearn.estimators.judging import takes_weight
 from atklearn.losses.aggregate import average_top_k, resolve_k
 from atklearn.losses.individual import Array, IndividualLoss, Task, resolve_individual_loss
 from atklearn.measures.catalogue import MEASURES, names_of_measures
-from atklearn.measures.scores import resolve_scoring
-from atklearn.problems.encoding import Targets
-from atklearn.selection.choosing import choose_within_error
+from atklearn.problems.encoding import Encoded, ProblemEncoder, Targets
+from atklearn.selection.choosing import Criterion, Search, Selection
+from atklearn.selection.folds import Split, fill_cells
+from atklearn.selection.judging import Judge
 
 __all__ = ["BoostedATk"]
 
@@ -35,18 +35,74 @@ _SHARES = (0.1, 0.2, 0.4, 0.7, 1.0)
 _FOLDS = 5
 _STAGES = 8
 _LAST_TO_FIRST_STAGE = 20.0
-# By how many standard errors a smaller k has to lead: as in a comparison (docs/decisions/0016).
-_ERRORS = 0.5
+
+
+@dataclass(frozen=True)
+class Boosted:
+    """Trees after so many rounds."""
+
+    trees: list[BoostedTrees]
+
+    def decision(self, X: Any) -> Array:
+        """Return what the trees say about rows, shape (n_problems, n_rows)."""
+        return raw_predictions(self.trees, X)
+
+
+@dataclass(frozen=True)
+class BoostedFold:
+    """Boosting with every k on a part of the rows, to be judged on another part after several numbers of rounds.
+
+    Attributes
+    ----------
+    data : Encoded
+        All samples.
+    split : tuple of ndarrays
+        The rows to fit and the rows to judge on.
+    recipe : Recipe
+    ks, numbers : ndarray
+        Shares, and numbers of rounds, both ascending.
+    most_loss : float
+        See :func:`atklearn.selection.folds.fill_cells`.
+    """
+
+    data: Encoded
+    split: Split
+    recipe: Recipe
+    ks: Array
+    numbers: Array
+    most_loss: float = np.inf
+
+    def over(self, ks: Array, values: Array, most_loss: float) -> BoostedFold:
+        """Return the fold with another grid of k and rounds."""
+        return replace(self, ks=ks, numbers=values, most_loss=most_loss)
+
+    def fill(self, out: Array, judge: Judge) -> Array:
+        """Write score and mean loss of every cell into ``out``, as soon as it is known; return it."""
+        return fill_cells(out, self._cells(), judge.on(self.data.take(self.split[1])), self.most_loss)
+
+    def _cells(self) -> Iterator[tuple[int, int, Boosted]]:
+        part, recipe = self.data.take(self.split[0]), replace(self.recipe, rounds=int(self.numbers[-1]))
+        for i in range(self.ks.size)[::-1]:
+            trees = boost_problems(part.X, part, self.data.encoder.loss, float(self.ks[i]), recipe)
+            for j, number in enumerate(self.numbers):
+                yield i, j, Boosted([replace(each, rounds=min(int(number), each.rounds)) for each in trees])
+
+
+def _lend_trees(template: Any, model: Boosted) -> None:
+    template.trees_ = model.trees
 
 
 class BoostedATk(BaseEstimator, ABC):
     """Base of the boosted estimators."""
 
     _task: ClassVar[Task]
+    selection_: Selection
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "loss": [str, IndividualLoss],
         "k": [Real, StrOptions({"auto"})],
         "scoring": [str, callable, None],
+        "tail": [Interval(Real, 0.0, 1.0, closed="right"), None],
+        "at_most": [Interval(Real, 0.0, None, closed="both"), None],
         "n_estimators": [Interval(Integral, 1, None, closed="left")],
         "learning_rate": [Interval(Real, 0.0, None, closed="neither")],
         "num_leaves": [Interval(Integral, 2, None, closed="left")],
@@ -97,9 +153,13 @@ class BoostedATk(BaseEstimator, ABC):
             judged = replace(targets, factors=None)  # measures know sample weights, and no class weights
             seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
             recipe = Recipe(self.n_estimators, self._lightgbm_parameters(seed), columns.categorical)
+            if hasattr(self, "selection_"):
+                del self.selection_
             if self.k == "auto":
-                share, rounds = self._choose(X, y, targets, judged, recipe, seed)
-                recipe = replace(recipe, rounds=rounds)
+                share = 1.0
+                if (self.scoring, self.tail, self.at_most) != (None, None, None):  # else there is nothing to ask
+                    self.selection_ = self._choose(X, targets, recipe, seed)
+                    share, recipe = self.selection_.k, replace(recipe, rounds=int(self.selection_.value))
             else:
                 share = resolve_k(self.k, targets.total) / targets.total
             trees = self._boost(X, targets, judged, share, recipe, metric, seed)
@@ -156,34 +216,33 @@ class BoostedATk(BaseEstimator, ABC):
             X[train], targets.take(train), self.loss, share, recipe, held_out=held_out, on_round=on_round
         )
 
-    def _choose(
-        self, X: Any, y: npt.NDArray[Any], targets: Targets, judged: Targets, recipe: Recipe, seed: int
-    ) -> tuple[float, int]:
-        """Return the share k/n and the rounds that cross-validation chooses.
+    def _choose(self, X: Any, targets: Targets, recipe: Recipe, seed: int) -> Selection:
+        """Choose the share k/n and the rounds by cross-validation.
 
-        Each k has a number of rounds of its own that is best, so that both are chosen together; among those, the rule
-        prefers the average.
+        Each k has a number of rounds of its own that is best, so that both are chosen together.
         """
+        loss = resolve_individual_loss(self.loss, self._task)
+        encoder = ProblemEncoder(loss, "none", getattr(self, "class_weight", None), type(self).__name__)
+        data = Encoded(
+            targets.y, targets.weight, targets.classes, targets.factors, X=X, encoder=encoder, is_weighted=True
+        )
         strata = _strata(targets)
-        n_folds = min(_FOLDS, y.size if strata is None else int(np.unique(strata, return_counts=True)[1].min()))
-        if self.scoring is None or n_folds < 2:
-            return 1.0, recipe.rounds  # to be judged by the mean that it minimises: nothing to choose
+        n_folds = min(_FOLDS, targets.y.size if strata is None else int(np.unique(strata, return_counts=True)[1].min()))
         rounds = np.geomspace(max(recipe.rounds / _LAST_TO_FIRST_STAGE, 1.0), recipe.rounds, _STAGES)
-        numbers = np.unique(rounds.round().astype(int))
+        grid = np.array(_SHARES), np.unique(rounds.round()).astype(np.float64)
+        folds = []
+        if n_folds > 1:
+            splitter = (KFold if strata is None else StratifiedKFold)(n_folds, shuffle=True, random_state=seed)
+            folds = [BoostedFold(data, split, recipe, *grid) for split in splitter.split(X, strata)]
+        criterion = Criterion.asked(self._task, self.scoring, self.tail, self.at_most)
         lent = self._lent(X.shape[1])
-        scorer = check_scoring(lent, scoring=resolve_scoring(self.scoring, self._task))
-        folder = KFold if strata is None else StratifiedKFold
-        scores = np.empty((n_folds, len(_SHARES), numbers.size))
-        for fold, (train, test) in enumerate(folder(n_folds, shuffle=True, random_state=seed).split(X, strata)):
-            weight = {"sample_weight": judged.mass[test]} if takes_weight(scorer) else {}
-            fitted, fitted_targets, unseen = X[train], targets.take(train), X[test]
-            for i, share in enumerate(_SHARES):
-                trees = boost_problems(fitted, fitted_targets, self.loss, share, recipe)
-                for j, number in enumerate(numbers):
-                    lent.trees_ = [replace(each, rounds=min(int(number), each.rounds)) for each in trees]
-                    scores[fold, i, j] = scorer(lent, unseen, y[test], **weight)
-        chosen, best = choose_within_error(scores, 1.0 / (n_folds - 1), _ERRORS)
-        return _SHARES[chosen], int(numbers[best])
+        judge = Judge.of(lent, criterion.scoring, X.shape[1], getattr(lent, "classes_", None), _lend_trees)
+        search = Search(
+            folds, judge, criterion, *grid, 1.0 / max(n_folds - 1, 1), "n_estimators", fallback=grid[1].size - 1,
+            narrows=True,
+        )  # fmt: skip
+        search.run()
+        return search.selection()
 
     def _lent(self, n_columns: int) -> Any:
         """Return an estimator to be lent to scorers, which takes columns that are numbers already."""

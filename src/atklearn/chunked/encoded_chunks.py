@@ -19,7 +19,6 @@ from atklearn.chunked.survey import Counted, Surveyed, survey
 from atklearn.chunked.weights import ChunkedWeights
 from atklearn.core.problem import Problem, Solution
 from atklearn.losses.aggregate import resolve_k
-from atklearn.losses.individual import Array
 from atklearn.problems.encoding import Encoded, ProblemEncoder, Problems, class_factors, n_problems
 
 __all__ = ["EncodedChunks", "starts_of"]
@@ -141,11 +140,11 @@ class EncodedChunks:
             surveyed = surveyed.among(self.classes)
         return replace(self, surveyed=surveyed, part=part)
 
-    def sampled(self) -> tuple[Any, Any, Array | None]:
-        """Return features, targets and sample weights of at most 64 MB of these rows, each as likely as any other."""
-        classes = self.classes
-        X, y, mass = self.surveyed.sampled(None if classes is None else Labels(classes))
-        return X, y if classes is None else classes[y.astype(np.intp)], mass if self.is_weighted else None
+    def sampled(self) -> Encoded:
+        """Return at most 64 MB of these rows, each as likely as any other."""
+        X, y, mass = self.surveyed.sampled(None if self.classes is None else Labels(self.classes))
+        codes = y if self.classes is None else y.astype(np.intp)
+        return Encoded(codes, mass, self.classes, X=X, encoder=self.encoder, is_weighted=self.is_weighted)
 
     def opened_checkpoint(self, parameters: dict[str, Any], **more: Any) -> Checkpoint | None:
         """Return the checkpoint of a fit with some parameters, if one is asked for: what it has reached is in it."""

@@ -34,9 +34,9 @@ class ATkClassifier(LinearClassifierMixin, LinearATk):
         The individual loss. Only "log_loss" offers ``predict_proba``; with "hinge", k acts as another C would.
     k : int, float or "auto", default="auto"
         An int counts samples, a float is the fraction of them; ``1`` is the maximum loss, ``1.0`` the average loss.
-        "auto" chooses k by cross-validation of ``scoring``, at the given C: 5-fold, and once more if that leaves the
-        average. The average is kept unless it is behind by more than 1.5 standard errors. About 5,000 samples at most
-        are looked at. Neither the order of the samples nor repetition in place of weights changes the choice.
+        "auto" chooses k, and C unless that is given, by cross-validation: ``scoring``, ``tail`` and ``at_most`` say by
+        what, ``selection_`` what it saw, and :doc:`/choosing-k` how. About 5,000 samples at most are looked at. Neither
+        their order nor repetition in place of weights changes the choice.
         With ``drop`` there is none: it is 1.0, all samples that are left.
         With sample or class weights, k counts weight. Too small a k on noisy data collapses to w = 0: see
         :class:`atklearn.CollapseWarning`.
@@ -48,12 +48,17 @@ class ATkClassifier(LinearClassifierMixin, LinearATk):
     C : float or None, default=None
         Inverse regularisation strength, relative to the mean of the top k (scikit-learn's C, relative to the sum of
         losses, equals ours divided by n). None is n, the weight of all samples: the penalty of
-        :class:`sklearn.linear_model.LogisticRegression` as it comes, which k = 1.0 then is. With more than two classes,
-        ``k="auto"`` chooses between n and 10 n.
+        :class:`sklearn.linear_model.LogisticRegression` as it comes, which k = 1.0 then is. ``k="auto"`` chooses among
+        a thousandth of that, that, and ten times that.
     scoring : str, callable or None, default=None
         What ``k="auto"`` chooses by, higher being better; not looked at otherwise. The name of a measure ("error",
         "balanced_error", "worst_class_error", "g_mean", "roc_auc", "average_precision", "log_loss", "brier": see
-        :data:`atklearn.measures.MEASURES`), or what scikit-learn accepts. None is the balanced error.
+        :data:`atklearn.measures.MEASURES`), or what scikit-learn accepts. None is the tail: see the next.
+    tail : float or None, default=None
+        The share of the worst losses whose mean ``k="auto"`` lowers, in the place of ``scoring``; None is a tenth.
+    at_most : float or None, default=None
+        What that may cost: by how much the mean loss may rise, out of fold, against the best average's, relative to it.
+        None is 0.02, and no limit with ``scoring``.
     fit_intercept : bool, default=True
     penalize_intercept : bool, default=False
         Whether the intercept is penalised like a weight, as in the paper's homogenised form.
@@ -96,6 +101,9 @@ class ATkClassifier(LinearClassifierMixin, LinearATk):
     n_passes_ : int
         How often X was read, if it was read in chunks; ``sample_weights_`` of a Dask collection are computed when they
         are wanted.
+    selection_ : Selection
+        What the choice of k and C saw, and why it is as it is; only if there was one. Draw it with
+        :class:`atklearn.KCurveDisplay`.
     set_aside_ : ndarray of int
         The samples set aside, those with the largest losses first; one that is set aside in part is among them if it
         is by half at least. Empty without ``drop``.
@@ -142,7 +150,6 @@ class ATkClassifier(LinearClassifierMixin, LinearATk):
 
     _task = "classification"
     _C_per_sample = 1.0
-    _score_to_choose_by = "balanced_error"
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **LinearATk._parameter_constraints,
         "class_weight": [StrOptions({"balanced"}), dict, None],
@@ -156,6 +163,8 @@ class ATkClassifier(LinearClassifierMixin, LinearATk):
         drop: float = 0,
         C: float | None = None,
         scoring: str | Callable[..., float] | None = None,
+        tail: float | None = None,
+        at_most: float | None = None,
         fit_intercept: bool = True,
         penalize_intercept: bool = False,
         class_weight: dict[Any, float] | str | None = None,
@@ -170,6 +179,8 @@ class ATkClassifier(LinearClassifierMixin, LinearATk):
         self.drop = drop
         self.C = C
         self.scoring = scoring
+        self.tail = tail
+        self.at_most = at_most
         self.fit_intercept = fit_intercept
         self.penalize_intercept = penalize_intercept
         self.class_weight = class_weight
@@ -205,9 +216,9 @@ class ATkRegressor(ScoredRegressorMixin, LinearATk):
         The individual loss; ``atklearn.Huber(delta)`` sets the size of error where Huber turns linear.
     k : int, float or "auto", default="auto"
         An int counts samples, a float is the fraction of them; ``1`` is the maximum loss, ``1.0`` the average loss.
-        "auto" chooses k by cross-validation of ``scoring``, at the given C: 5-fold, and once more if that leaves the
-        average. The average is kept unless it is behind by more than 1.5 standard errors. About 5,000 samples at most
-        are looked at. Neither the order of the samples nor repetition in place of weights changes the choice.
+        "auto" chooses k, and C unless that is given, by cross-validation: ``scoring``, ``tail`` and ``at_most`` say by
+        what, ``selection_`` what it saw, and :doc:`/choosing-k` how. About 5,000 samples at most are looked at. Neither
+        their order nor repetition in place of weights changes the choice.
         With ``drop`` there is none: it is 1.0, all samples that are left.
         With sample weights, k counts weight.
     drop : int or float, default=0
@@ -217,12 +228,17 @@ class ATkRegressor(ScoredRegressorMixin, LinearATk):
         mean. That is no longer convex: see the notes.
     C : float or None, default=None
         Inverse regularisation strength, relative to the mean of the top k. None is n / 2, n being the weight of all
-        samples: the penalty of :class:`sklearn.linear_model.Ridge` as it comes, which k = 1.0 then is.
+        samples: the penalty of :class:`sklearn.linear_model.Ridge` as it comes, which k = 1.0 then is. ``k="auto"``
+        chooses among a thousandth of that, that, and ten times that.
     scoring : str, callable or None, default=None
         What ``k="auto"`` chooses by, higher being better; not looked at otherwise. The name of a measure ("rmse",
         "mae", "tail_error", "p95_error", "max_error", "r2": see :data:`atklearn.measures.MEASURES`), or what
-        scikit-learn accepts. None is the RMSE, for which squared error keeps the average without a trial: it minimises
-        what it is judged by.
+        scikit-learn accepts. None is the tail: see the next.
+    tail : float or None, default=None
+        The share of the worst errors whose mean size ``k="auto"`` lowers, in the place of ``scoring``; None is a tenth.
+    at_most : float or None, default=None
+        What that may cost: by how much the mean of the loss (the RMSE for the squared error, the mean loss for others)
+        may rise, out of fold, against the best average's, relative to it. None is 0.02, and no limit with ``scoring``.
     fit_intercept : bool, default=True
     penalize_intercept : bool, default=False
         Whether the intercept is penalised like a weight, as in the paper's homogenised form.
@@ -262,6 +278,9 @@ class ATkRegressor(ScoredRegressorMixin, LinearATk):
     n_passes_ : int
         How often X was read, if it was read in chunks; ``sample_weights_`` of a Dask collection are computed when they
         are wanted.
+    selection_ : Selection
+        What the choice of k and C saw, and why it is as it is; only if there was one. Draw it with
+        :class:`atklearn.KCurveDisplay`.
     set_aside_ : ndarray of int
         The samples set aside, those with the largest losses first; one that is set aside in part is among them if it
         is by half at least. Empty without ``drop``.
@@ -302,7 +321,6 @@ class ATkRegressor(ScoredRegressorMixin, LinearATk):
 
     _task = "regression"
     _C_per_sample = 0.5
-    _score_to_choose_by = "rmse"
 
     def __init__(
         self,
@@ -312,6 +330,8 @@ class ATkRegressor(ScoredRegressorMixin, LinearATk):
         drop: float = 0,
         C: float | None = None,
         scoring: str | Callable[..., float] | None = None,
+        tail: float | None = None,
+        at_most: float | None = None,
         fit_intercept: bool = True,
         penalize_intercept: bool = False,
         tol: float = 1e-6,
@@ -325,6 +345,8 @@ class ATkRegressor(ScoredRegressorMixin, LinearATk):
         self.drop = drop
         self.C = C
         self.scoring = scoring
+        self.tail = tail
+        self.at_most = at_most
         self.fit_intercept = fit_intercept
         self.penalize_intercept = penalize_intercept
         self.tol = tol

@@ -19,21 +19,16 @@ from atklearn.core.solve import solve_linear
 from atklearn.estimators.callbacks import CallbackSupportMixin, FitProgress
 from atklearn.estimators.fitting import encoder_of, keeping_fitted_state, warn_of_classes_aside, warn_unless_converged
 from atklearn.estimators.following import FollowsX, training_data
-from atklearn.estimators.judging import make_judge
 from atklearn.losses.aggregate import resolve_drop
-from atklearn.losses.individual import IndividualLoss, SquaredError, Task, resolve_individual_loss
+from atklearn.losses.individual import Array, IndividualLoss, Task
 from atklearn.problems.device_room import saying_what_fits
 from atklearn.problems.encoding import Encoded, Problems, plain
 from atklearn.problems.namespaces import home_of, is_tensor
-from atklearn.selection.choosing import AUTO_ROWS, auto_k
+from atklearn.selection.choosing import AUTO_ROWS, N_CS, Criterion, Selection, default_Cs, default_search
+from atklearn.selection.judging import Judge, lend_coefficients
 from atklearn.solvers.ranked.alternation import solve_ranked
 
-__all__ = ["LinearATk", "fit_encoded"]
-
-# The default C, as multiples of scikit-learn's. One class against the rest may ask for a weaker penalty than the
-# multinomial model, which shares it among the classes (docs/decisions/0015), so that k = "auto" tries another one.
-_ONE_PROBLEM = (1.0,)
-_MANY = (1.0, 10.0)
+__all__ = ["LinearATk", "default_C", "few_samples", "fit_encoded"]
 
 
 class LinearATk(CallbackSupportMixin, FollowsX):
@@ -41,7 +36,7 @@ class LinearATk(CallbackSupportMixin, FollowsX):
 
     _task: ClassVar[Task]
     _C_per_sample: ClassVar[float]  # the penalty of scikit-learn's best known model, its C or alpha being 1
-    _score_to_choose_by: ClassVar[str]
+    selection_: Selection
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "loss": [str, IndividualLoss],
         "k": [Real, StrOptions({"auto"})],
@@ -49,6 +44,8 @@ class LinearATk(CallbackSupportMixin, FollowsX):
         "n_starts": [Interval(Integral, 0, None, closed="left")],
         "C": [Interval(Real, 0.0, None, closed="neither"), None],
         "scoring": [str, callable, None],
+        "tail": [Interval(Real, 0.0, 1.0, closed="right"), None],
+        "at_most": [Interval(Real, 0.0, None, closed="both"), None],
         "fit_intercept": ["boolean"],
         "penalize_intercept": ["boolean"],
         "tol": [Interval(Real, 0.0, None, closed="neither")],
@@ -93,8 +90,10 @@ class LinearATk(CallbackSupportMixin, FollowsX):
 
     def _fit(self, data: Encoded | EncodedChunks, progress: FitProgress) -> None:
         """Solve the problems on encoded data, and publish the solutions."""
-        k, which = self._auto_k(data) if self._chooses_k() else self._given_k()
-        self.C_ = self._Cs_of(data.total, data.n_problems)[which]
+        k, factor = self._auto_k(data) if self._chooses_k() else self._given_k()
+        self.C_ = factor * self._default_C(data.total)
+        if hasattr(self, "selection_"):
+            self.selection_ = self.selection_.scaled_to(self.C_)
         checkpoint = None
         if isinstance(data, EncodedChunks):
             problems = data.problems(k=k, C=self.C_)
@@ -146,33 +145,31 @@ class LinearATk(CallbackSupportMixin, FollowsX):
 
     def _chooses_k(self) -> bool:
         """Say whether there is a k to choose."""
-        # to be judged by the mean that it minimises leaves nothing to choose (docs/decisions/0015)
-        by_its_own = self.scoring is None and isinstance(resolve_individual_loss(self.loss, self._task), SquaredError)
-        return self.k == "auto" and not by_its_own and not self.drop
+        return self.k == "auto" and not self.drop
 
-    def _given_k(self) -> tuple[float, int]:
-        """Return k as it is given, and the first C."""
-        return 1.0 if self.k == "auto" else self.k, 0
+    def _given_k(self) -> tuple[float, float]:
+        """Return k as it is given, and the default C as a multiple of itself; nothing was chosen."""
+        if hasattr(self, "selection_"):
+            del self.selection_
+        return 1.0 if self.k == "auto" else self.k, 1.0
 
-    def _Cs_of(self, total: float, n_problems: int) -> list[float]:
-        """Return the C for samples of some total mass; where it may be chosen along with k, all there are to try."""
-        if self.C is not None:
-            return [float(self.C)]
-        return [multiple * self._C_per_sample * total for multiple in (_ONE_PROBLEM if n_problems == 1 else _MANY)]
+    def _default_C(self, total: float) -> float:
+        """Return C as it is given, or the default for samples of some total mass."""
+        return default_C(type(self), total) if self.C is None else float(self.C)
 
-    def _auto_k(self, data: Encoded | EncodedChunks) -> tuple[float, int]:
-        """Return the share k/n that cross-validation chooses, and which C."""
-        if isinstance(data, EncodedChunks):
-            few = data.few(AUTO_ROWS)
-        elif is_tensor(data.X):
-            from atklearn.selection.few_tensor_rows import few_tensor_rows
+    def _Cs_of(self, total: float) -> Array:
+        """Return the C to choose among, ascending, for samples of some total mass."""
+        return default_Cs(N_CS if self.C is None else 1, self._default_C(total))
 
-            few = few_tensor_rows(data, AUTO_ROWS)
-        else:
-            few = data
-        scoring = self._score_to_choose_by if self.scoring is None else self.scoring
-        judge = make_judge(clone(self), scoring, few.n_features, few.classes)
-        return auto_k(few, lambda total: self._Cs_of(total, few.n_problems), judge)
+    def _auto_k(self, data: Encoded | EncodedChunks) -> tuple[float, float]:
+        """Return the share k/n that cross-validation chooses, and C as a multiple of the default."""
+        few = few_samples(data)
+        criterion = Criterion.asked(self._task, self.scoring, self.tail, self.at_most)
+        judge = Judge.of(clone(self), criterion.scoring, few.n_features, few.classes, lend_coefficients)
+        search = default_search(few, judge, criterion, Cs_of=self._Cs_of, default_C=self._default_C)
+        search.run()
+        self.selection_ = search.selection()
+        return self.selection_.k, self.selection_.value / float(search.values[search.fallback])
 
     def _starts(self, problems: Problems, checkpoint: Checkpoint | None) -> list[Solution | None]:
         """Return where the checkpoint has got to, or else the previous solutions where they are wanted and fit."""
@@ -197,6 +194,22 @@ class LinearATk(CallbackSupportMixin, FollowsX):
         self.k_share_ = min(self.k_ / problems.total, 1.0)
         if self.warm_start:
             self._solutions = solutions
+
+
+def default_C(kind: type[LinearATk], total: float) -> float:
+    """Return the C that a kind of estimator takes for samples of some total mass, unless one is given."""
+    return kind._C_per_sample * total
+
+
+def few_samples(data: Encoded | EncodedChunks) -> Encoded:
+    """Return the samples that a choice looks at, on the host: of chunks and of tensors not all of many."""
+    if isinstance(data, EncodedChunks):
+        return data.few(AUTO_ROWS)
+    if is_tensor(data.X):
+        from atklearn.selection.few_tensor_rows import few_tensor_rows
+
+        return few_tensor_rows(data, AUTO_ROWS)
+    return data
 
 
 def fit_encoded(estimator: LinearATk, data: Encoded | EncodedChunks, like: Any) -> LinearATk:

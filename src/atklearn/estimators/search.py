@@ -19,31 +19,40 @@ __all__ = ["ATkClassifierCV", "ATkRegressorCV"]
 class ATkClassifierCV(ScoredClassifierMixin, LinearATkCV):
     """Linear classifier with the average top-k loss that chooses k and C by cross-validation.
 
-    It scores a grid of k and C on every fold, each fit started from its neighbours, and prefers the average loss
-    (k = n): a smaller k is taken only as far as the scores ask for it by more than their standard error.
+    It asks what ``ATkClassifier()`` asks by default, and answers it alike; beyond that, the grid, the folds and the
+    rule are yours to set, and all scores are published. See :doc:`/choosing-k`.
 
     Parameters
     ----------
     loss : {"log_loss", "hinge", "squared_hinge"} or IndividualLoss, default="log_loss"
-    ks : int or array-like, default=8
-        A number of grid points, log-spaced from the calibration bound (below it classifiers collapse to w = 0) to all
-        samples; or the grid itself, an int counting samples and a float being the fraction of them.
-    Cs : int or array-like, default=6
-        A number of grid points, log-spaced between 0.1 and 10,000, made for standardised features; or the grid itself.
+    ks : int or array-like, default=6
+        A number of grid points between the calibration bound (below it classifiers collapse to w = 0) and all samples,
+        the denser the smaller they are; or the grid itself, an int counting samples and a float being the fraction of
+        them.
+    Cs : int or array-like, default=3
+        A number of grid points: from a thousandth of the default C of :class:`atklearn.ATkClassifier` up to it,
+        log-spaced, and ten times it, made for standardised features; or the grid itself.
     drop : int or float, default=0
         How many, or what part, of the largest losses every fit sets aside: see :class:`atklearn.ATkClassifier`. It is
         not chosen: see :func:`atklearn.choose_drop`.
     cv : int, splitter, iterable or None, default=None
-        As in scikit-learn. None is stratified 5-fold, repeated 5 times below 1,500 samples and twice above: the fewer
-        samples, the noisier the score of a single partition.
+        As in scikit-learn. None is the folds of ``ATkClassifier()``: five, or three from 1,500 samples on, of 5,000
+        samples at most, and five twice without a budget. Cells that the first folds find far beyond the budget are left
+        out of the others. A number or a splitter takes all samples and scores all cells.
     scoring : str, callable or None, default=None
         The name of a measure ("error", "balanced_error", "worst_class_error", "g_mean", "roc_auc",
         "average_precision", "log_loss", "brier": see :data:`atklearn.measures.MEASURES`), or what scikit-learn
-        accepts; None is accuracy. Where a class is rare, use a score that sees it, such as "balanced_error" or
-        "g_mean". Sample weights are passed on if it takes them.
+        accepts; None is the tail: see the next. Where a class is rare, use a score that sees it, such as
+        "balanced_error" or "g_mean". Sample weights are passed on if it takes them.
+    tail : float or None, default=None
+        The share of the worst losses whose mean is lowered, in the place of ``scoring``; None is a tenth.
+    at_most : float or None, default=None
+        What that may cost: by how much the mean loss may rise, out of fold, against the best average's, relative to it.
+        None is 0.02, and no limit with ``scoring``.
     rule : {"one_standard_error", "best"}, default="one_standard_error"
-        "best" takes the cell with the best mean score. "one_standard_error" takes the largest k with a cell that is
-        behind the best by no more than the standard error of their difference, and its best C.
+        Among the cells within the budget, "best" takes the one with the best mean score. "one_standard_error" takes the
+        largest k with a cell that is behind the best by no more than the standard error of their difference, and its
+        best C.
     refit : bool, default=True
         Whether to fit the choice on all samples.
     fit_intercept : bool, default=True
@@ -68,12 +77,14 @@ class ATkClassifierCV(ScoredClassifierMixin, LinearATkCV):
         The same as part of the total weight: a value for the parameter ``k`` of the plain estimator.
     C_ : float
         The chosen C.
+    selection_ : Selection
+        What the choice saw, prices and all, and why it is as it is. Draw it with :class:`atklearn.KCurveDisplay`.
     best_estimator_ : ATkClassifier
         The final fit; present if ``refit``.
     cv_results_ : dict of ndarrays
         As in :class:`sklearn.model_selection.GridSearchCV`: ``params``, ``param_k``, ``param_C``,
-        ``split0_test_score`` and so on, ``mean_test_score``, ``std_test_score``, ``rank_test_score``. If a callback
-        stopped the search, unfinished cells are NaN.
+        ``split0_test_score`` and so on, ``mean_test_score``, ``std_test_score``, ``rank_test_score``. Cells that were
+        left out are NaN, or unfinished if a callback stopped the search.
     best_index_ : int
         The cell of the choice, which need not be the one of rank 1.
     best_params_ : dict
@@ -115,11 +126,13 @@ class ATkClassifierCV(ScoredClassifierMixin, LinearATkCV):
         self,
         loss: str | IndividualLoss = "log_loss",
         *,
-        ks: int | Sequence[float] = 8,
-        Cs: int | Sequence[float] = 6,
+        ks: int | Sequence[float] = 6,
+        Cs: int | Sequence[float] = 3,
         drop: float = 0,
         cv: Any = None,
         scoring: str | Callable[..., float] | None = None,
+        tail: float | None = None,
+        at_most: float | None = None,
         rule: str = "one_standard_error",
         refit: bool = True,
         fit_intercept: bool = True,
@@ -137,6 +150,8 @@ class ATkClassifierCV(ScoredClassifierMixin, LinearATkCV):
         self.drop = drop
         self.cv = cv
         self.scoring = scoring
+        self.tail = tail
+        self.at_most = at_most
         self.rule = rule
         self.refit = refit
         self.fit_intercept = fit_intercept
@@ -210,30 +225,38 @@ class ATkClassifierCV(ScoredClassifierMixin, LinearATkCV):
 class ATkRegressorCV(ScoredRegressorMixin, LinearATkCV):
     """Linear regressor with the average top-k loss that chooses k and C by cross-validation.
 
-    It scores a grid of k and C on every fold, each fit started from its neighbours, and prefers the average loss
-    (k = n): a smaller k is taken only as far as the scores ask for it by more than their standard error.
+    It asks what ``ATkRegressor()`` asks by default, and answers it alike; beyond that, the grid, the folds and the
+    rule are yours to set, and all scores are published. See :doc:`/choosing-k`.
 
     Parameters
     ----------
     loss : {"squared_error", "absolute_error", "huber"} or IndividualLoss, default="squared_error"
-    ks : int or array-like, default=8
-        A number of grid points, log-spaced from 2 % of the samples to all of them; or the grid itself, an int counting
-        samples and a float being the fraction of them.
-    Cs : int or array-like, default=6
-        A number of grid points, log-spaced between 0.1 and 10,000, made for standardised features and targets; or the
-        grid itself.
+    ks : int or array-like, default=6
+        A number of grid points between 2 % of the samples and all of them, the denser the smaller they are; or the grid
+        itself, an int counting samples and a float being the fraction of them.
+    Cs : int or array-like, default=3
+        A number of grid points: from a thousandth of the default C of :class:`atklearn.ATkRegressor` up to it,
+        log-spaced, and ten times it, made for standardised features; or the grid itself.
     drop : int or float, default=0
         How many, or what part, of the largest losses every fit sets aside: see :class:`atklearn.ATkRegressor`. It is
         not chosen: see :func:`atklearn.choose_drop`.
     cv : int, splitter, iterable or None, default=None
-        As in scikit-learn. None is 5-fold, repeated 5 times below 1,500 samples and twice above.
+        As in scikit-learn. None is the folds of ``ATkRegressor()``: five, or three from 1,500 samples on, of 5,000
+        samples at most, and five twice without a budget. Cells that the first folds find far beyond the budget are left
+        out of the others. A number or a splitter takes all samples and scores all cells.
     scoring : str, callable or None, default=None
         The name of a measure ("rmse", "mae", "tail_error", "p95_error", "max_error", "r2": see
-        :data:`atklearn.measures.MEASURES`), or what scikit-learn accepts; None is R2. Sample weights are passed on if
-        it takes them.
+        :data:`atklearn.measures.MEASURES`), or what scikit-learn accepts; None is the tail: see the next. Sample
+        weights are passed on if it takes them.
+    tail : float or None, default=None
+        The share of the worst errors whose mean size is lowered, in the place of ``scoring``; None is a tenth.
+    at_most : float or None, default=None
+        What that may cost: by how much the mean of the loss (the RMSE for the squared error, the mean loss for others)
+        may rise, out of fold, against the best average's, relative to it. None is 0.02, and no limit with ``scoring``.
     rule : {"one_standard_error", "best"}, default="one_standard_error"
-        "best" takes the cell with the best mean score. "one_standard_error" takes the largest k with a cell that is
-        behind the best by no more than the standard error of their difference, and its best C.
+        Among the cells within the budget, "best" takes the one with the best mean score. "one_standard_error" takes the
+        largest k with a cell that is behind the best by no more than the standard error of their difference, and its
+        best C.
     refit : bool, default=True
         Whether to fit the choice on all samples.
     fit_intercept : bool, default=True
@@ -256,6 +279,8 @@ class ATkRegressorCV(ScoredRegressorMixin, LinearATkCV):
         The same as part of the total weight: a value for the parameter ``k`` of the plain estimator.
     C_ : float
         The chosen C.
+    selection_ : Selection
+        What the choice saw, prices and all, and why it is as it is. Draw it with :class:`atklearn.KCurveDisplay`.
     best_estimator_ : ATkRegressor
         The final fit; present if ``refit``.
     cv_results_ : dict of ndarrays
@@ -297,11 +322,13 @@ class ATkRegressorCV(ScoredRegressorMixin, LinearATkCV):
         self,
         loss: str | IndividualLoss = "squared_error",
         *,
-        ks: int | Sequence[float] = 8,
-        Cs: int | Sequence[float] = 6,
+        ks: int | Sequence[float] = 6,
+        Cs: int | Sequence[float] = 3,
         drop: float = 0,
         cv: Any = None,
         scoring: str | Callable[..., float] | None = None,
+        tail: float | None = None,
+        at_most: float | None = None,
         rule: str = "one_standard_error",
         refit: bool = True,
         fit_intercept: bool = True,
@@ -318,6 +345,8 @@ class ATkRegressorCV(ScoredRegressorMixin, LinearATkCV):
         self.drop = drop
         self.cv = cv
         self.scoring = scoring
+        self.tail = tail
+        self.at_most = at_most
         self.rule = rule
         self.refit = refit
         self.fit_intercept = fit_intercept

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -15,23 +13,22 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from atklearn.chunked.chunked_folds import ChunkedFold, fold_parts
+from atklearn.chunked.chunked_folds import ChunkedFold, fold_parts, refuse_for_chunks
 from atklearn.chunked.encoded_chunks import EncodedChunks
 from atklearn.core.collapse import collapse_share
 from atklearn.estimators.callbacks import CallbackSupportMixin, FitProgress
 from atklearn.estimators.fitting import encoder_of, keeping_fitted_state
 from atklearn.estimators.following import FollowsX, chunks_of, training_data
-from atklearn.estimators.jobs import map_jobs
-from atklearn.estimators.judging import Judge, make_judge
-from atklearn.estimators.linear_base import LinearATk, fit_encoded
+from atklearn.estimators.linear_base import LinearATk, default_C, few_samples, fit_encoded
 from atklearn.losses.aggregate import resolve_drop, resolve_k
-from atklearn.losses.individual import Array, IndividualLoss
+from atklearn.losses.individual import Array, IndividualLoss, Task
 from atklearn.losses.messages import shown
 from atklearn.problems.device_room import saying_what_fits
-from atklearn.problems.encoding import Encoded, Problems
+from atklearn.problems.encoding import Encoded
 from atklearn.problems.namespaces import home_of, is_tensor, on_host, same_home
-from atklearn.selection.choosing import choose_best, choose_within_error, default_Cs, default_folds, default_ks_above
-from atklearn.selection.folds import FilledFold, Fold, Split, cv_results
+from atklearn.selection.choosing import Criterion, Search, Selection, default_Cs, default_ks_above, default_search
+from atklearn.selection.folds import FilledFold, Fold, cv_results
+from atklearn.selection.judging import Judge, lend_coefficients
 
 __all__ = ["LinearATkCV"]
 
@@ -40,6 +37,7 @@ class LinearATkCV(CallbackSupportMixin, FollowsX):
     """Base of the two estimators: grids, folds, scores, choice, final fit."""
 
     _plain: ClassVar[type[LinearATk]]
+    selection_: Selection
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "loss": [str, IndividualLoss],
@@ -48,6 +46,8 @@ class LinearATkCV(CallbackSupportMixin, FollowsX):
         "drop": [Real],
         "cv": ["cv_object"],
         "scoring": [str, callable, None],
+        "tail": [Interval(Real, 0.0, 1.0, closed="right"), None],
+        "at_most": [Interval(Real, 0.0, None, closed="both"), None],
         "rule": [StrOptions({"one_standard_error", "best"})],
         "refit": ["boolean"],
         "fit_intercept": ["boolean"],
@@ -96,31 +96,35 @@ class LinearATkCV(CallbackSupportMixin, FollowsX):
 
     def _fit(self, data: Encoded | EncodedChunks, groups: Any, progress: FitProgress) -> None:
         """Search the grid on encoded data, and fit the choice."""
-        self._make_grids(data.problems())
-        if data.classes is not None:
-            self.classes_ = data.classes
-        self.n_samples_ = data.n_samples
+        self._survey(data)
         checkpoint = None
-        folds: list[FilledFold]
         if isinstance(data, EncodedChunks):
-            grids = {"ks_used": self.ks_, "Cs_used": self.Cs_}
-            checkpoint = data.opened_checkpoint(self.get_params(deep=False), **grids)
-            parts = fold_parts(data.n_samples, self.cv, groups, self.n_jobs, self.random_state)
-            folds = [
-                ChunkedFold(data, part, number, self.ks_, self.Cs_, self.max_iter, checkpoint)
-                for number, part in enumerate(parts)
-            ]
-            test_to_train = 1.0 / (parts[0].n_folds - 1)
+            refuse_for_chunks(self.cv, groups, self.n_jobs)
+        if self.cv is None:
+            self._run_default(few_samples(data), progress)
         else:
-            splits = self._splits(data.X, on_host(data.labels), on_host(groups))
-            options = {"max_iter": self.max_iter, "drop": self.drop_share_}
-            bare = replace(data, X=None, y=None, weight=None)
-            folds = [Fold(bare, split, self.ks_, self.Cs_, **options) for split in splits]
-            test_to_train = float(np.mean([test.size / train.size for train, test in splits]))
-        scores = np.full((len(folds), self.ks_.size, self.Cs_.size), np.nan)
-        self._fill(scores, folds, progress, data)
-        self.cv_results_ = cv_results(scores, self.ks_, self.Cs_)
-        self._choose(scores, test_to_train, data.total)
+            ks, Cs = self._given_ks(), self._Cs_of(self._total)
+            folds: list[FilledFold]
+            shared: tuple[Any, ...] = ()
+            if isinstance(data, EncodedChunks):
+                checkpoint = data.opened_checkpoint(self.get_params(deep=False), ks_used=ks, Cs_used=Cs)
+                parts = fold_parts(data.n_samples, int(self.cv), self.random_state)
+                folds = [
+                    ChunkedFold(data, part, number, ks, Cs, self.max_iter, checkpoint)
+                    for number, part in enumerate(parts)
+                ]
+                test_to_train = 1.0 / (int(self.cv) - 1)
+            else:
+                labels = on_host(data.labels)
+                splitter = check_cv(self.cv, labels, classifier=data.classes is not None)
+                splits = list(splitter.split(data.X, labels, on_host(groups)))
+                bare = replace(data, X=None, y=None, weight=None)
+                options = {"max_iter": self.max_iter, "drop": self.drop_share_}
+                folds = [Fold(bare, split, ks, Cs, **options) for split in splits]
+                test_to_train = float(np.mean([test.size / train.size for train, test in splits]))
+                shared = data.X, data.y, data.weight
+            judge, criterion = self._judge()
+            self._run(Search(folds, judge, criterion, ks, Cs, test_to_train), progress, shared=shared)
         self._refit(data)
         if checkpoint is not None:
             checkpoint.done()
@@ -129,6 +133,71 @@ class LinearATkCV(CallbackSupportMixin, FollowsX):
         """Drop what an earlier fit has left."""
         for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
             delattr(self, name)
+
+    def _survey(self, data: Encoded | EncodedChunks) -> None:
+        """Set what is known of all samples before anything is chosen."""
+        self._total = data.total
+        self.n_samples_ = data.n_samples
+        self.drop_share_ = resolve_drop(self.drop, self._total, self._total) / self._total
+        self.calibration_bound_ = None
+        if data.classes is not None:
+            self.classes_ = data.classes
+            self.calibration_bound_ = collapse_share(data.problems().problems)
+
+    def _judge(self) -> tuple[Judge, Criterion]:
+        """Return who scores the cells, and what is asked of the choice."""
+        task: Task = "classification" if isinstance(self, ClassifierMixin) else "regression"
+        criterion = Criterion.asked(task, self.scoring, self.tail, self.at_most, self.rule)
+        classes = getattr(self, "classes_", None)
+        template = self._template(k=1.0)
+        return Judge.of(template, criterion.scoring, self.n_features_in_, classes, lend_coefficients), criterion
+
+    def _run_default(self, few: Encoded, progress: FitProgress) -> None:
+        """Choose on the folds that the plain estimator takes with ``k="auto"``."""
+        judge, criterion = self._judge()
+        search = default_search(
+            few, judge, criterion, ks=int(self.ks) if self._counts_ks() else self._given_ks(),
+            Cs_of=self._Cs_of, default_C=self._default_C, drop=self.drop_share_, max_iter=self.max_iter,
+            random_state=self.random_state,
+        )  # fmt: skip
+        scale = 1.0
+        if isinstance(self.Cs, Integral):  # its C are those of some samples, in proportion to their mass
+            scale = self._default_C(self._total) / float(search.values[search.fallback])
+        self._run(search, progress, scale=scale)
+
+    def _run(self, search: Search, progress: FitProgress, shared: tuple[Any, ...] = (), scale: float = 1.0) -> None:
+        """Score the grid on all folds, and choose.
+
+        Parameters
+        ----------
+        search : Search
+        progress : FitProgress
+        shared : tuple
+            The data, if folds have none by themselves.
+        scale : float
+            What C has to be multiplied with for all samples.
+        """
+
+        def passed(fold: int, scores: Array) -> bool:
+            if self.verbose:
+                fits = int(np.isfinite(scores).sum())
+                best = f", best score {np.nanmax(scores):.4g}" if fits else ""
+                print(f"fold {fold + 1} of {len(search.folds)}: {fits} fits{best}", flush=True)
+            return progress.passed("fold")
+
+        self.ks_, self.Cs_ = search.ks, search.values * scale
+        # every operation on tensors takes the whole device, and those of a GPU cannot be sent to another process
+        n_jobs = 1 if shared and is_tensor(shared[0]) else self.n_jobs
+        search.run(n_jobs, shared, passed)
+        self.cv_results_ = cv_results(search.cells[..., 0], self.ks_, self.Cs_)
+        selection = search.selection()
+        self.selection_ = selection.scaled_to(selection.value * scale)
+        i, j = selection.chosen
+        self.k_share_, self.C_ = self.selection_.k, self.selection_.value
+        self.k_ = self.k_share_ * self._total
+        self.best_index_ = i * self.Cs_.size + j
+        self.best_params_ = {"k": self.k_share_, "C": self.C_}
+        self.best_score_ = selection.score
 
     def _refit(self, data: Encoded | EncodedChunks) -> None:
         """Fit the choice on all samples, if that is wanted."""
@@ -144,69 +213,36 @@ class LinearATkCV(CallbackSupportMixin, FollowsX):
 
     def _template(self, **options: Any) -> LinearATk:
         """Return the plain estimator with the parameters that both have, and the given ones."""
-        shared = set(self._plain().get_params()) & set(self.get_params()) - {"scoring", "verbose"}
+        shared = set(self._plain().get_params()) & set(self.get_params()) - {"scoring", "tail", "at_most", "verbose"}
         return self._plain(**{name: getattr(self, name) for name in shared} | options)
 
-    def _make_grids(self, problems: Problems) -> None:
-        """Set the calibration bound and the grids, k as shares and both ascending."""
-        total = problems.total
-        bound = None if problems.classes is None else collapse_share(problems.problems)
-        self.calibration_bound_ = bound
-        self.drop_share_ = resolve_drop(self.drop, total, total) / total
-        if isinstance(self.ks, Integral):
-            self.ks_ = default_ks_above(self.drop_share_, int(self.ks), bound)
-        else:
-            self.ks_ = np.unique([resolve_k(k, total) / total for k in self.ks])
-        self.Cs_ = default_Cs(int(self.Cs)) if isinstance(self.Cs, Integral) else np.unique(self.Cs).astype(float)
-        if self.ks_.size == 0 or self.Cs_.size == 0 or self.Cs_[0] <= 0.0:
+    def _counts_ks(self) -> bool:
+        return isinstance(self.ks, Integral)
+
+    def _given_ks(self) -> Array:
+        """Return the grid of k as shares, ascending."""
+        if self._counts_ks():
+            return default_ks_above(self.drop_share_, int(self.ks), self.calibration_bound_)
+        ks = np.unique([resolve_k(k, self._total) / self._total for k in self.ks])
+        if ks.size == 0:
+            raise ValueError(f"ks is expected to be a number of grid points or a non-empty grid, got {shown(self.ks)}.")
+        return ks
+
+    def _default_C(self, total: float) -> float:
+        """Return the C that the plain estimator takes for samples of some mass."""
+        return default_C(self._plain, total)
+
+    def _Cs_of(self, total: float) -> Array:
+        """Return the grid of C, ascending, for samples of some mass."""
+        if isinstance(self.Cs, Integral):
+            return default_Cs(int(self.Cs), self._default_C(total))
+        Cs = np.unique(self.Cs).astype(float)
+        if Cs.size == 0 or Cs[0] <= 0.0:
             raise ValueError(
-                f"ks and Cs are expected to be numbers of grid points or non-empty grids with every C > 0, got "
-                f"ks={shown(self.ks)}, Cs={shown(self.Cs)}."
+                "Cs is expected to be a number of grid points or a non-empty grid with every C > 0, got "
+                f"{shown(self.Cs)}."
             )
-
-    def _splits(self, X: Any, y: Any, groups: Any) -> list[Split]:
-        """Return the folds as a list, so that all cells see the same."""
-        classification = isinstance(self, ClassifierMixin)
-        if self.cv is not None:
-            return list(check_cv(self.cv, y, classifier=classification).split(X, y, groups))
-        splitter = default_folds(y, classification=classification, random_state=self.random_state)
-        return list(splitter.split(X, y))
-
-    def _fill(
-        self, scores: Array, folds: Sequence[FilledFold], progress: FitProgress, data: Encoded | EncodedChunks
-    ) -> None:  # fmt: skip
-        """Fill in the scores fold by fold, in this process cell by cell."""
-        judge = make_judge(self._template(k=1.0), self.scoring, self.n_features_in_, getattr(self, "classes_", None))
-        work = list(zip(folds, scores, strict=True))
-        # every operation on tensors takes the whole device, and those of a GPU cannot be sent to another process;
-        # every fit on chunks has all the workers
-        in_turn = isinstance(data, EncodedChunks) or is_tensor(data.X)
-        shared = () if isinstance(data, EncodedChunks) else (data.X, data.y, data.weight)
-        n_jobs = 1 if in_turn else self.n_jobs
-        for fold, filled in enumerate(map_jobs(partial(_fill_fold, judge), work, n_jobs, shared=shared)):
-            scores[fold] = filled
-            if self.verbose:
-                print(f"fold {fold + 1} of {len(folds)}: {filled.size} fits, best score {filled.max():.4g}", flush=True)
-            if progress.passed("fold"):
-                break
-
-    def _choose(self, scores: Array, test_to_train: float, total: float) -> None:
-        """Set the choice from the folds that are complete."""
-        complete = scores[np.isfinite(scores).all(axis=(1, 2))]
-        if len(complete) == 0:
-            raise ValueError(
-                f"At least one fold with a finite score in every cell is expected, got none of {len(scores)}; "
-                "check that the score is defined on every fold."
-            )
-        if self.rule == "best":
-            i, j = choose_best(complete)
-        else:
-            i, j = choose_within_error(complete, test_to_train)
-        self.k_share_, self.C_ = float(self.ks_[i]), float(self.Cs_[j])
-        self.k_ = self.k_share_ * total
-        self.best_index_ = i * self.Cs_.size + j
-        self.best_params_ = {"k": self.k_share_, "C": self.C_}
-        self.best_score_ = float(complete[:, i, j].mean())
+        return Cs
 
     def _delegate(self, method: str, X: Any) -> Any:
         """Call the final fit, which knows the features by their names."""
@@ -214,9 +250,3 @@ class LinearATkCV(CallbackSupportMixin, FollowsX):
         if chunks_of(X) is None:
             same_home(self.coef_, X, f"{type(self).__name__}.{method}()")
         return getattr(self.best_estimator_, method)(X)
-
-
-def _fill_fold(judge: Judge, work: tuple[FilledFold, Array], *shared: Any) -> Array:
-    """Write the scores of a fold where they belong, in this process, and return them for where another one is asked."""
-    fold, out = work
-    return (fold.given(*shared) if isinstance(fold, Fold) else fold).fill(out, judge)

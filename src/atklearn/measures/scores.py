@@ -8,16 +8,17 @@ be reported but must not choose k. In regression there is no such collapse, and 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import is_classifier
-from sklearn.metrics import make_scorer
+from sklearn.metrics import get_scorer_names, make_scorer
 
 from atklearn.losses.individual import INDIVIDUAL_LOSSES, Array, IndividualLoss, Task
-from atklearn.measures.answers import Answers
+from atklearn.measures.answers import TAIL_SHARE, Answers
 from atklearn.measures.catalogue import MEASURES, mean_of_largest_losses, names_of_measures
 
 __all__ = [
@@ -43,6 +44,8 @@ class MeasureScorer:
     ----------
     name : str
         Of :data:`atklearn.measures.MEASURES`, but for those that need to know groups.
+    tail : float, default=0.1
+        The share of the samples, those with the largest errors, that "tail_error" is the mean of.
 
     Examples
     --------
@@ -50,15 +53,23 @@ class MeasureScorer:
     >>> from sklearn.datasets import load_diabetes
     >>> from sklearn.linear_model import Ridge
     >>> X, y = load_diabetes(return_X_y=True)
-    >>> bool(MeasureScorer("tail_error")(Ridge().fit(X, y), X, y) < MeasureScorer("mae")(Ridge().fit(X, y), X, y) < 0)
+    >>> ridge = Ridge().fit(X, y)
+    >>> worst, tenth = MeasureScorer("tail_error", tail=0.02), MeasureScorer("tail_error")
+    >>> bool(worst(ridge, X, y) < tenth(ridge, X, y) < MeasureScorer("mae")(ridge, X, y) < 0)
     True
     """
 
     name: str
+    tail: float = TAIL_SHARE
 
     def __post_init__(self) -> None:
         if self.name not in MEASURES:
-            raise ValueError(f"A measure is expected to be one of {names_of_measures()}, got {self.name!r}.")
+            raise ValueError(
+                f"A measure is expected to be one of {names_of_measures()}, got {self.name!r}"
+                f"{_did_you_mean(self.name, names_of_measures())}."
+            )
+        if not 0.0 < self.tail <= 1.0:
+            raise ValueError(f"tail is expected to be a share of the samples in (0, 1], got {self.tail!r}.")
         if MEASURES[self.name].by_group:
             raise ValueError(
                 f"{self.name} needs to know the groups, which no scorer is told; "
@@ -106,7 +117,7 @@ class MeasureScorer:
                 f"{'has no probabilities or decision values for' if answers.task in measure.tasks else 'is not for'}; "
                 "choose by another one."
             )
-        return measure.sign * float(measure.evaluate(answers))
+        return measure.sign * float(measure.evaluate(replace(answers, tail=self.tail)))
 
 
 def resolve_scoring(scoring: Any, task: Task) -> Any:
@@ -115,13 +126,29 @@ def resolve_scoring(scoring: Any, task: Task) -> Any:
     Examples
     --------
     >>> resolve_scoring("tail_error", "regression"), resolve_scoring("neg_log_loss", "classification")
-    (MeasureScorer(name='tail_error'), 'neg_log_loss')
+    (MeasureScorer(name='tail_error', tail=0.1), 'neg_log_loss')
+    >>> resolve_scoring("balanced", "classification")  # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+        ...
+    ValueError: scoring is expected to name a measure, ..., got 'balanced'; did you mean 'balanced_error'.
     """
-    if not isinstance(scoring, str) or scoring not in MEASURES:
+    if not isinstance(scoring, str) or (scoring not in MEASURES and scoring in get_scorer_names()):
         return scoring
-    if task not in MEASURES[scoring].tasks:
-        raise ValueError(f"scoring for {task} is expected to be one of {names_of_measures(task)}, got {scoring!r}.")
+    names = names_of_measures(task)
+    if scoring not in MEASURES:
+        raise ValueError(
+            f"scoring is expected to name a measure, one of {names}, or a scorer of scikit-learn, or to be a callable, "
+            f"got {scoring!r}{_did_you_mean(scoring, names)}."
+        )
+    if scoring not in names:
+        raise ValueError(f"scoring for {task} is expected to be one of {names}, got {scoring!r}.")
     return MeasureScorer(scoring)
+
+
+def _did_you_mean(name: str, names: list[str]) -> str:
+    """Return the end of a sentence that names what is spelt most alike, if anything is."""
+    close = get_close_matches(name, names, n=1) or [each for each in names if name and name in each][:1]
+    return f"; did you mean {close[0]!r}" if close else ""
 
 
 def balanced_error(

@@ -1,4 +1,4 @@
-"""The score against k, drawn."""
+"""What a choice of k saw, drawn: the measure against its price."""
 
 from __future__ import annotations
 
@@ -7,230 +7,130 @@ from typing import Any
 import numpy as np
 
 from atklearn.losses.individual import Array
+from atklearn.selection.choosing import Selection
 
 __all__ = ["KCurveDisplay"]
 
-# A grid whose ends differ by more than this factor is drawn on a log axis.
-_WIDE = 5.0
-# In lengths of the curve: how far off a mark may be to be drawn, and how far the axis goes on at either end.
-_NEARBY = 0.5
-_PADDING = 0.05
+# Cells dearer than this many budgets, or than this price if there is no budget, would squeeze the rest of the picture.
+_BUDGETS = 4.0
+_DEAREST = 0.5
 
 
 class KCurveDisplay:
-    """Cross-validated score against k, with its spread over the folds.
+    """The measure that k was chosen by, against the price in the mean of the loss.
 
-    For every k the curve takes the best C. Vertical lines mark the choice, the calibration bound, all samples (k = n,
-    the average loss) and one of them (k = 1, the maximum loss); not those so far off that they would squeeze the curve.
-    The axis of k is logarithmic if the grid spans more than a factor of five. Make one with :meth:`from_estimator` or
-    :meth:`from_cv_results`.
+    A dot is a cell of the grid of k and C. The line joins the front, the cells that no other beats in both measure and
+    price, and says their k/n. The best average, the choice and the budget are marked; cells far beyond the budget are
+    not drawn. Make one with :meth:`from_estimator`.
 
     Parameters
     ----------
-    ks : ndarray of shape (n_ks,)
-        Fractions of the samples, ascending.
-    mean_score, standard_error : ndarray of shape (n_ks,)
-        Of the best C of each k.
-    chosen_k : float, default=None
-        The choice, to mark it.
-    calibration_bound : float, default=None
-        The fraction at or below which classifiers collapse to w = 0.
-    n_samples : int, default=None
-        To mark k = 1.
-    score_name : str, default="score"
-        What to write at the axis.
+    selection : Selection
+        The ``selection_`` of an estimator that chose k.
 
     Attributes
     ----------
     ax_ : matplotlib Axes
     figure_ : matplotlib Figure
-    line_ : matplotlib line
-        The curve.
-    band_ : matplotlib collection
-        One standard error to either side.
+    cells_ : matplotlib collection
+        The dots.
+    front_ : matplotlib line
     marks_ : dict of matplotlib artists
-        By the names "k = 1", "k = n", "chosen" and "calibration bound", those that are drawn.
+        By the names "average", "chosen" and "budget", those that are drawn.
 
     Examples
     --------
     >>> import matplotlib
     >>> matplotlib.use("agg")
-    >>> from atklearn import ATkClassifierCV, KCurveDisplay
-    >>> from sklearn.datasets import load_breast_cancer
-    >>> from sklearn.preprocessing import scale
-    >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> display = KCurveDisplay.from_estimator(ATkClassifierCV(ks=4, Cs=[1.0], cv=3).fit(scale(X), y))
+    >>> from atklearn import ATkRegressor, KCurveDisplay
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((400, 2))
+    >>> y = X[:, 0] + rng.exponential(size=400)
+    >>> display = KCurveDisplay.from_estimator(ATkRegressor(tail=0.1, at_most=0.05).fit(X, y))
     >>> sorted(display.marks_)
-    ['calibration bound', 'chosen', 'k = n']
+    ['average', 'budget', 'chosen']
     """
 
-    def __init__(
-        self,
-        *,
-        ks: Array,
-        mean_score: Array,
-        standard_error: Array,
-        chosen_k: float | None = None,
-        calibration_bound: float | None = None,
-        n_samples: int | None = None,
-        score_name: str = "score",
-    ) -> None:
-        self.ks = ks
-        self.mean_score = mean_score
-        self.standard_error = standard_error
-        self.chosen_k = chosen_k
-        self.calibration_bound = calibration_bound
-        self.n_samples = n_samples
-        self.score_name = score_name
+    def __init__(self, selection: Selection) -> None:
+        self.selection = selection
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Any = None, **line: Any) -> KCurveDisplay:
-        """Draw the curve of a fitted :class:`atklearn.ATkClassifierCV` or :class:`atklearn.ATkRegressorCV`.
+        """Draw what a fitted estimator chose its k from.
 
         Parameters
         ----------
         estimator : estimator
-            Its fit may have been interrupted.
+            With ``selection_``.
         ax : matplotlib Axes, default=None
             None makes a new figure.
         **line : dict
-            Passed to ``Axes.plot``.
+            Passed to ``Axes.plot`` for the front.
 
         Returns
         -------
         display : KCurveDisplay
         """
-        if not hasattr(estimator, "cv_results_"):
+        selection = getattr(estimator, "selection_", None)
+        if selection is None:
             raise ValueError(
-                "KCurveDisplay expects an ATkClassifierCV or ATkRegressorCV with scores, got "
-                f"{type(estimator).__name__} without cv_results_; call fit first."
+                f"KCurveDisplay expects an estimator that chose its k, got {type(estimator).__name__} without "
+                'selection_; call fit first, with k="auto" or an estimator whose name ends with CV.'
             )
-        scoring = estimator.scoring
-        name = scoring if isinstance(scoring, str) else getattr(scoring, "__name__", "score")
-        return cls.from_cv_results(
-            estimator.cv_results_,
-            ax=ax,
-            chosen_k=getattr(estimator, "k_share_", None),
-            calibration_bound=getattr(estimator, "calibration_bound_", None),
-            n_samples=getattr(estimator, "n_samples_", None),
-            score_name=name,
-            **line,
-        )
-
-    @classmethod
-    def from_cv_results(
-        cls,
-        cv_results: dict[str, Any],
-        *,
-        ax: Any = None,
-        chosen_k: float | None = None,
-        calibration_bound: float | None = None,
-        n_samples: int | None = None,
-        score_name: str = "score",
-        **line: Any,
-    ) -> KCurveDisplay:
-        """Draw the curve of a ``cv_results_``, also of a ``GridSearchCV`` over fractions ``k`` (and anything else).
-
-        Parameters
-        ----------
-        cv_results : dict
-            With ``param_k``, ``mean_test_score``, ``std_test_score`` and ``split0_test_score`` and so on.
-        ax : matplotlib Axes, default=None
-            None makes a new figure.
-        chosen_k, calibration_bound : float, default=None
-            Fractions to mark, as in the class.
-        n_samples : int, default=None
-            To mark k = 1.
-        score_name : str, default="score"
-            What to write at the axis.
-        **line : dict
-            Passed to ``Axes.plot``.
-
-        Returns
-        -------
-        display : KCurveDisplay
-        """
-        k = np.asarray(cv_results["param_k"], dtype=float)
-        mean, std = np.asarray(cv_results["mean_test_score"]), np.asarray(cv_results["std_test_score"])
-        n_splits = sum(name.startswith("split") for name in cv_results)
-        cells = [
-            np.flatnonzero(k == value)[np.argmax(mean[k == value])]
-            for value in np.unique(k[np.isfinite(mean)])
-            if np.isfinite(mean[k == value]).all()
-        ]
-        display = cls(
-            ks=k[cells],
-            mean_score=mean[cells],
-            standard_error=std[cells] / np.sqrt(max(n_splits - 1, 1)),
-            chosen_k=chosen_k,
-            calibration_bound=calibration_bound,
-            n_samples=n_samples,
-            score_name=score_name,
-        )
-        return display.plot(ax=ax, **line)
+        return cls(selection).plot(ax=ax, **line)
 
     def plot(self, ax: Any = None, **line: Any) -> KCurveDisplay:
-        """Draw the curve.
+        """Draw the front.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
             None makes a new figure.
         **line : dict
-            Passed to ``Axes.plot``.
+            Passed to ``Axes.plot`` for the front.
 
         Returns
         -------
         display : KCurveDisplay
         """
+        chosen = self.selection
+        if len(chosen.scores) == 0:
+            raise ValueError(f"KCurveDisplay has nothing to draw. {chosen.reason}")
         if ax is None:
             _, ax = _pyplot().subplots()
         self.ax_, self.figure_ = ax, ax.figure
-        (self.line_,) = ax.plot(self.ks, self.mean_score, **{"marker": "o", "label": "mean over the folds"} | line)
-        self.band_ = ax.fill_between(
-            self.ks,
-            self.mean_score - self.standard_error,
-            self.mean_score + self.standard_error,
-            color=self.line_.get_color(),
-            alpha=0.2,
-            linewidth=0.0,
-            label="one standard error",
-        )
-        marks = {
-            "k = 1": (None if self.n_samples is None else 1.0 / self.n_samples, {"color": "0.7", "linestyle": ":"}),
-            "k = n": (1.0, {"color": "0.7", "linestyle": "-"}),
-            "calibration bound": (self.calibration_bound, {"color": "tab:red", "linestyle": "--"}),
-            "chosen": (self.chosen_k, {"color": "tab:green", "linestyle": "-."}),
-        }
-        scale, limits = _axis_of(self.ks, [place for place, _ in marks.values() if place is not None])
+        budgeted = bool(np.isfinite(chosen.at_most))
+        dearest = max(_BUDGETS * chosen.at_most if budgeted else _DEAREST, chosen.price)
+        prices, measures = 100.0 * chosen.prices, -chosen.means if chosen.lowers else chosen.means
+        drawn = np.isfinite(chosen.means) & (chosen.prices <= dearest)
+        self.cells_ = ax.scatter(prices[drawn], measures[drawn], color="0.75", s=12, zorder=1, label="cells")
+        front = _front(prices, chosen.means, drawn)
+        x, y = (values[front[:, 0], front[:, 1]] for values in (prices, measures))
+        (self.front_,) = ax.plot(x, y, **{"marker": "o", "label": "front, by k/n", "zorder": 2} | line)
+        for (i, _), at_x, at_y in zip(front, x, y, strict=True):
+            place = {"xytext": (4, 4), "textcoords": "offset points", "fontsize": "small"}
+            ax.annotate(f"{chosen.ks[i]:.2g}", (at_x, at_y), **place)
         self.marks_ = {
-            name: ax.axvline(place, label=name, zorder=0, **style)
-            for name, (place, style) in marks.items()
-            if place is not None and limits[0] < place < limits[1]
+            name: ax.scatter(prices[cell], measures[cell], label=label, **style)
+            for name, cell, label, style in (
+                ("average", chosen.average, "best average", {"marker": "s", "color": "0.3", "zorder": 3}),
+                ("chosen", chosen.chosen, "chosen", {"marker": "*", "color": "tab:green", "s": 160, "zorder": 4}),
+            )
         }
-        ax.set(xscale=scale, xlim=limits, xlabel="k / n", ylabel=self.score_name)
-        if scale == "log":  # the ticks of a log axis are powers of ten by default, of which there may be one or none
-            from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
-
-            ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-            ax.xaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{share:g}"))
-            ax.xaxis.set_minor_locator(NullLocator())
+        if budgeted:
+            self.marks_["budget"] = ax.axvline(100.0 * chosen.at_most, color="tab:red", linestyle="--", label="budget")
+        ax.set(xlabel="mean loss above the best average's, %", ylabel=chosen.measure)
         ax.legend()
         return self
 
 
-def _axis_of(ks: Array, places: list[float]) -> tuple[str, tuple[float, float]]:
-    """Return the scale and the limits of an axis that shows all of some ks, and of other places those nearby."""
-    low, high = float(min(ks, default=1.0)), float(max(ks, default=1.0))
-    scale = "log" if high > _WIDE * low else "linear"
-    forth, back = (np.log, np.exp) if scale == "log" else (np.asarray, np.asarray)
-    first, last = float(forth(low)), float(forth(high))
-    length = last - first or 1.0
-    reach = (1.0 + 1e-9) * _NEARBY * length  # the bound below a grid of three is just so far, give or take rounding
-    near = [at for at in forth(np.array(places)).tolist() if first - reach <= at <= last + reach]
-    ends = np.array([min([first, *near]) - _PADDING * length, max([last, *near]) + _PADDING * length])
-    left, right = back(ends).tolist()
-    return scale, (left, right)
+def _front(prices: Array, means: Array, drawn: Any) -> Any:
+    """Return the places of the cells that no other beats, from the cheapest on, shape (n_front, 2)."""
+    places = np.argwhere(drawn)
+    order = np.lexsort((-means[drawn], prices[drawn]))
+    scores = means[drawn][order]
+    best_before = np.append(-np.inf, np.maximum.accumulate(scores)[:-1])
+    return places[order[scores > best_before]]
 
 
 def _pyplot() -> Any:

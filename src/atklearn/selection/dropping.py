@@ -13,17 +13,21 @@ import numpy.typing as npt
 from scipy.ndimage import median_filter
 from scipy.optimize import brentq
 from sklearn.base import clone, is_classifier
-from sklearn.model_selection import check_cv, cross_val_score
+from sklearn.model_selection import RepeatedKFold, RepeatedStratifiedKFold, check_cv, cross_val_score
 
 from atklearn.losses.aggregate import check_losses, ranked_loss, resolve_drop
 from atklearn.losses.individual import Array, Task
 from atklearn.losses.messages import shown
 from atklearn.measures.scores import resolve_scoring
-from atklearn.selection.choosing import corrected_standard_error, default_folds
+from atklearn.selection.choosing import corrected_standard_error
 from atklearn.selection.folds import Split
 
 __all__ = ["DropAtJump", "DropChoice", "choose_drop", "drop_at_jump"]
 
+# The default splitter: five folds, repeated the more the fewer samples there are to score.
+_FOLDS = 5
+_FEW_SAMPLES = 1500
+_REPEATS = (5, 2)
 _RULES = ("best", "one_standard_error")
 # What no small part of wrong rows can move much.
 _DEFAULT_SCORES: dict[Task, str] = {"classification": "accuracy", "regression": "neg_median_absolute_error"}
@@ -314,10 +318,22 @@ def drop_at_jump(losses: npt.ArrayLike, *, sample_weight: npt.ArrayLike | None =
     )  # fmt: skip
 
 
+def _default_folds(
+    y: npt.NDArray[Any], *, classification: bool, random_state: Any
+) -> RepeatedKFold | RepeatedStratifiedKFold:
+    """Return five folds of these targets, stratified for classes, the more often repeated the fewer rows there are."""
+    repeats = _REPEATS[0] if y.size < _FEW_SAMPLES else _REPEATS[1]
+    if not classification:
+        return RepeatedKFold(n_splits=min(_FOLDS, y.size), n_repeats=repeats, random_state=random_state)
+    rarest = int(np.unique(y, return_counts=True)[1].min())
+    folds = min(_FOLDS, max(rarest, 2))
+    return RepeatedStratifiedKFold(n_splits=folds, n_repeats=repeats, random_state=random_state)
+
+
 def _splits(cv: Any, X: Any, y: Any, classification: bool, random_state: Any) -> list[Split]:
     """Return the parts to train and to judge on, once for all candidates."""
     splitter = (
-        default_folds(np.asarray(y), classification=classification, random_state=random_state)
+        _default_folds(np.asarray(y), classification=classification, random_state=random_state)
         if cv is None
         else check_cv(cv, y, classifier=classification)
     )

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from atklearn.losses.individual import Array
 from atklearn.problems.encoding import Coefficients, Encoded, Problems
-from atklearn.problems.namespaces import on_host
+from atklearn.selection.judging import Decides, Judge, Unseen
 from atklearn.selection.paths import ATkPath, grid_cells, solve_path
 from atklearn.stores.threads import steady_blas
 
-__all__ = ["GRID_TOL", "FilledFold", "Fold", "Judging", "Split", "cv_results"]
+__all__ = ["GRID_TOL", "FilledFold", "Fold", "Split", "cv_results", "fill_cells"]
 
-# Takes models of the training part, then X, y and sample weights of the other; higher is better.
-Judging: TypeAlias = Callable[[Coefficients, Any, Any, Array | None], float]
 Split: TypeAlias = tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]
 
 # Cells are compared, not published: their gap, relative to the objective, need not be finer than this.
@@ -26,10 +24,35 @@ GRID_TOL = 1e-3
 
 
 class FilledFold(Protocol):
-    """A part of the data on which a grid is fitted, to be judged on another."""
+    """A part of the data on which a grid of k and of C, or of rounds, is fitted, to be judged on another part."""
 
-    def fill(self, out: Array, judge: Judging) -> Array:
-        """Write the score of every cell into ``out``, shape (n_ks, n_Cs), as soon as it is known; return it."""
+    def fill(self, out: Array, judge: Judge) -> Array:
+        """Write score and mean loss of every cell into ``out``, shape (n_ks, n_values, 2), as soon as it is known."""
+
+    def over(self, ks: Array, values: Array, most_loss: float) -> Self:
+        """Return the fold with another grid; it ends at the first k that is not worth going on: see fill_cells."""
+
+
+def fill_cells(out: Array, cells: Iterable[tuple[int, int, Decides]], unseen: Unseen, most_loss: float) -> Array:
+    """Write score and mean loss of cells as soon as they are fitted, from the largest k down; return all.
+
+    Parameters
+    ----------
+    out : ndarray of shape (n_ks, n_values, 2)
+        k ascending.
+    cells : iterable of tuples
+        Place of k, place of the other parameter, model.
+    unseen : Unseen
+        The rows to judge on.
+    most_loss : float
+        The first k ends it that has no cell whose mean loss is at most this times the least of the largest k.
+    """
+    for i, j, model in cells:
+        larger = out[i + 1 :, :, 1]
+        if larger.size and larger[0].min() > most_loss * larger[-1].min():
+            break
+        out[i, j] = unseen.score(model)
+    return out
 
 
 @dataclass(frozen=True)
@@ -48,6 +71,8 @@ class Fold:
         Of every fit.
     drop : float
         A count or a share of the largest losses that every fit sets aside.
+    most_loss : float
+        See :func:`fill_cells`.
     """
 
     data: Encoded
@@ -57,6 +82,7 @@ class Fold:
     tol: float = GRID_TOL
     max_iter: int = 1000
     drop: float = 0
+    most_loss: float = np.inf
 
     def given(self, X: Any, y: Any, weight: Any) -> Fold:
         """Return the fold with its arrays, which many folds have in common and which travel once."""
@@ -65,11 +91,6 @@ class Fold:
     def problems(self) -> Problems:
         """Return the problems on the rows to fit."""
         return self.data.part(self.split[0]).problems(on_the_host=bool(self.drop))
-
-    def unseen(self) -> tuple[Any, Any, Array | None]:
-        """Return X, y and sample weights of the rows to judge on."""
-        part = self.data.take(self.split[1])
-        return part.X, part.labels, part.sample_weight
 
     def path(self) -> ATkPath:
         """Fit all cells."""
@@ -81,14 +102,15 @@ class Fold:
         for i, j, solutions in grid_cells(problems, self.ks, self.Cs, self.tol, self.max_iter, drop=self.drop):
             yield i, j, problems.coefficients(solutions)
 
+    def over(self, ks: Array, values: Array, most_loss: float) -> Fold:
+        """Return the fold with another grid of k and C."""
+        return replace(self, ks=ks, Cs=values, most_loss=most_loss)
+
     @steady_blas()
-    def fill(self, out: Array, judge: Judging) -> Array:
-        """Write the score of every cell into ``out``, shape (n_ks, n_Cs), as soon as it is known; return it."""
-        X, y, weight = self.unseen()
-        unseen = X if getattr(judge, "takes_tensors", True) else on_host(X), on_host(y), on_host(weight)
-        for i, j, models in self.cells():
-            out[i, j] = judge(models, *unseen)
-        return out
+    def fill(self, out: Array, judge: Judge) -> Array:
+        """Write score and mean loss of every cell into ``out``, shape (n_ks, n_Cs, 2), as soon as it is known."""
+        part = self.data.take(self.split[1])
+        return fill_cells(out, self.cells(), judge.on(part if judge.takes_tensors else part.on_host()), self.most_loss)
 
 
 def cv_results(scores: Array, ks: Array, Cs: Array) -> dict[str, Any]:

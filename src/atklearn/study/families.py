@@ -18,7 +18,6 @@ from atklearn.core.collapse import collapse_share
 from atklearn.estimators.linear import ATkClassifier, ATkRegressor
 from atklearn.losses.individual import Array, Task, resolve_individual_loss
 from atklearn.problems.encoding import ProblemEncoder
-from atklearn.selection.choosing import default_Cs, default_ks, default_ks_above
 from atklearn.selection.folds import Fold, Split
 from atklearn.study.methods import AVERAGE_ONLY, COMPARED_LOSSES
 from atklearn.study.results import relative_gaps
@@ -186,7 +185,7 @@ class LinearModels(Family):
     @property
     def strengths(self) -> npt.NDArray[Any]:
         """The C to try: every other one, down from the largest, where rows are set aside: a fit is several then."""
-        Cs = default_Cs(self.n_Cs)
+        Cs = np.logspace(-1.0, 4.0, self.n_Cs)
         return Cs[1 - Cs.size % 2 :: 2] if self.drop else Cs
 
     @property
@@ -208,10 +207,10 @@ class LinearModels(Family):
             return [1.0]
         bound = collapse_share(encoder.on(X, y).problems) if encoder.is_classification else None
         if self.drop > 0.0:  # all rows that are left, and a part of them
-            return [float(share) for share in default_ks_above(self.drop, 2, bound)]
-        shares = default_ks(self.n_ks, bound)
+            return [float(share) for share in _log_spaced_above(self.drop, 2, bound)]
+        shares = _log_spaced(self.n_ks, bound)
         if shares[0] * y.size <= 1.0:  # a part of one row is the maximum again
-            shares = default_ks(self.n_ks, 1.0 / y.size)
+            shares = _log_spaced(self.n_ks, 1.0 / y.size)
         return [1, *shares.tolist()] if weights == "plain" else shares.tolist()
 
     def answer(
@@ -220,7 +219,7 @@ class LinearModels(Family):
         """Fit the grid as one warm-started path."""
         fold = Fold(encoder.encode(X, y), split, ks, self.strengths, self.tol, drop=self.drop)
         path = fold.path()
-        return path.decision(fold.unseen()[0]), path.classes, relative_gaps(path.dual_gaps, path.objectives)
+        return path.decision(fold.data.take(split[1]).X), path.classes, relative_gaps(path.dual_gaps, path.objectives)
 
     def estimator(self, task: Task, *, loss: str, k: float, strength: float, class_weight: Any = None) -> Any:
         """Return a linear model."""
@@ -375,3 +374,15 @@ def has_boosting() -> bool:
     from atklearn.boosting.trees import lightgbm_is_there
 
     return lightgbm_is_there()
+
+
+def _log_spaced(n_ks: int, bound: float | None) -> Array:
+    """Return shares k/n, log-spaced above the calibration bound and up to 1; the bound is None for a regression."""
+    lowest = 0.02 if bound is None else min(max(bound, 0.01), 0.9)
+    return np.geomspace(lowest, 1.0, n_ks + 1)[1:]
+
+
+def _log_spaced_above(drop: float, n_ks: int, bound: float | None) -> Array:
+    """Return shares log-spaced on the samples that are left where a part is set aside."""
+    left = 1.0 - drop
+    return drop + left * _log_spaced(n_ks, None if bound is None else max(bound - drop, 0.0) / left)

@@ -148,6 +148,7 @@ def _trusted_types() -> frozenset[str]:
         data = TabularData("", features, count, "regression", "", None, None, count, "")
         pipeline = Pipeline([("features", make_features(data)), ("model", estimator(k=np.float64(1.0)))])
         saved.append(pipeline.fit(features, count % 2))
+    saved.append(ATkRegressor().fit(sparse, count % 7))  # with what its choice of k saw
     families = [name for name in FAMILIES if name != "boosting" or has_boosting()]
     for model, task in product(families, get_args(Task)):  # with mapped decision values, as a comparison may recommend
         data = TabularData("", sparse, count % 2, task, "", None, None, count, "")

@@ -7,8 +7,8 @@ import os
 import joblib
 import pytest
 
-from atklearn.estimators import jobs
-from atklearn.estimators.jobs import map_jobs
+from atklearn.selection import jobs
+from atklearn.selection.jobs import map_jobs
 
 
 def where_squared(number):
