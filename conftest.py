@@ -15,7 +15,8 @@ HERE = Path(__file__).parent
 IMPORTS_TORCH = re.compile(r"^(import|from) torch", re.MULTILINE)  # or a module of tests about it
 NEEDS_TORCH = [
     "src/atklearn/torch",
-    "src/atklearn/problems/tensors",
+    "src/atklearn/stores/tensors",
+    "src/atklearn/encoding/tensors.py",
     "src/atklearn/selection/few_tensor_rows.py",
     "tests/pytorch",
     *(

@@ -29,8 +29,9 @@ from claims.tensors import DEVICE, NOISE, ON_GPU, Data, wait
 
 from atklearn import ATkClassifier, ATkRegressor, CollapseWarning
 from atklearn.datasets import DATASETS, load_dataset
+from atklearn.encoding import encoded as encoding
 from atklearn.losses.individual import INDIVIDUAL_LOSSES
-from atklearn.problems import encoding, namespaces
+from atklearn.runtime import namespaces
 
 SIZES = {100: 10**7 if ON_GPU else 10**4, 32: 10**8 if ON_GPU else 10**5}  # rows for so many columns
 CLASSIFICATION = [name for name, loss in INDIVIDUAL_LOSSES.items() if loss.task == "classification"]

@@ -29,8 +29,8 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import StratifiedKFold, StratifiedShuffleSplit, cross_val_predict
 
 from atklearn import ATkClassifier, tilted
+from atklearn.encoding.encoded import ProblemEncoder
 from atklearn.losses.individual import resolve_individual_loss
-from atklearn.problems.encoding import ProblemEncoder
 from atklearn.selection.folds import GRID_TOL, Fold
 
 AVERAGE_K = 1.0

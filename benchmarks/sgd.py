@@ -34,9 +34,9 @@ from atklearn import (
     SGDATkRegressor,
     average_top_k,
 )
+from atklearn.encoding.encoded import ProblemEncoder
 from atklearn.losses.individual import INDIVIDUAL_LOSSES
-from atklearn.problems.encoding import ProblemEncoder
-from atklearn.solvers.stochastic.sgd import SGD, solve_sgd
+from atklearn.stochastic.sgd import SGD, solve_sgd
 
 # What the authors' settings give: one error of 200 for k in this range.
 TOY_RANGES = {(4, "log_loss"): (2, 20), (4, "hinge"): (3, 63), (6, "log_loss"): (2, 10), (6, "hinge"): (3, 30)}

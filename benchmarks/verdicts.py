@@ -30,9 +30,9 @@ from sklearn.preprocessing import StandardScaler
 
 from atklearn import CollapseWarning, atk_path
 from atklearn.core.collapse import collapse_share
+from atklearn.encoding.encoded import ProblemEncoder
 from atklearn.losses.individual import resolve_individual_loss
 from atklearn.measures import MEASURES, Answers
-from atklearn.problems.encoding import ProblemEncoder
 from atklearn.selection.choosing import default_ks
 from atklearn.study.comparison import run_comparison
 from atklearn.study.evidence import choose, collect_grids

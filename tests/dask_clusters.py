@@ -12,7 +12,7 @@ from pathlib import Path
 
 from threadpoolctl import threadpool_info
 
-from atklearn.stores.threads import thread_count
+from atklearn.runtime.threads import thread_count
 from atklearn.study.running import Task
 
 # Clusters wait for most of the time that tests take; as Dask is set up, watching themselves wait takes 3% of a core for

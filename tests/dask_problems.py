@@ -13,9 +13,9 @@ import numpy as np
 from dask import delayed
 
 from atklearn.chunked import fleet
+from atklearn.chunked.chunk import Sight, View
 from atklearn.chunked.chunk_store import ChunkedRows
 from atklearn.chunked.fleet import Fleet
-from atklearn.chunked.sights import Sight, View
 from atklearn.chunked.survey import survey
 from atklearn.core.problem import Problem
 from atklearn.core.solve import solve_linear

@@ -30,11 +30,10 @@ from atklearn.core import wide as quasi_newton
 from atklearn.core.problem import Problem, weighted_square
 from atklearn.core.solve import solve_linear
 from atklearn.core.store import PlainStore
-from atklearn.losses.compiling import HAS_NUMBA
+from atklearn.encoding.encoded import check_training, class_targets
 from atklearn.losses.individual import INDIVIDUAL_LOSSES
-from atklearn.problems.arrays import check_training
-from atklearn.problems.encoding import class_targets
-from atklearn.stores import threads
+from atklearn.runtime import threads
+from atklearn.runtime.compiling import HAS_NUMBA
 
 ESTIMATORS = (
     atklearn.ATkClassifier,

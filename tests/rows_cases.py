@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from atklearn.chunked.chunk import Sight, View
 from atklearn.chunked.chunk_store import ChunkedRows
 from atklearn.chunked.fleet import Fleet
-from atklearn.chunked.sights import Sight, View
 from atklearn.chunked.survey import survey
 from atklearn.core.store import PlainStore
 from atklearn.losses.individual import INDIVIDUAL_LOSSES, IndividualLoss, Kink

@@ -15,9 +15,9 @@ import scipy.sparse as sp
 from sklearn.datasets import load_iris
 
 import atklearn
+from atklearn.encoding.encoded import ProblemEncoder
 from atklearn.losses.individual import LogLoss
-from atklearn.problems.encoding import ProblemEncoder
-from atklearn.solvers.stochastic.sgd import solve_sgd
+from atklearn.stochastic.sgd import solve_sgd
 
 SHORT = {"tol": 1e-9, "C": 5.0}
 

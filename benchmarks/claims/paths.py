@@ -12,8 +12,8 @@ from sklearn.svm import LinearSVC
 
 from atklearn import atk_path
 from atklearn.core.solve import solve_linear
+from atklearn.encoding.encoded import ProblemEncoder
 from atklearn.losses.individual import INDIVIDUAL_LOSSES
-from atklearn.problems.encoding import ProblemEncoder
 from claims.accuracy import Yardstick
 from claims.claim import LOSS_NAMES, Claim, Contest, Setting, shape
 from claims.data import linear_data

@@ -15,8 +15,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from atklearn import ATkClassifier, ATkClassifierCV, ATkRegressor, ATkRegressorCV, CollapseWarning
 from atklearn.chunked import chunk_store, survey
+from atklearn.chunked.chunk import FoldPart
 from atklearn.chunked.fleet import forget
-from atklearn.chunked.sights import FoldPart
 from atklearn.ondisk import ArrayChunks
 from atklearn.ondisk.executor_engine import ExecutorEngine
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from atklearn.chunked import fleet
-from atklearn.chunked.chunk import Block
+from atklearn.chunked.chunk import Alike, Block, Sight, View
 from atklearn.chunked.fleet import Request, answer
 from atklearn.chunked.questions import Values
-from atklearn.chunked.sights import Sight, View
-from atklearn.chunked.vectors import Alike
 from atklearn.losses.individual import SquaredError
 
 VIEW = View(Sight(0), SquaredError(), ones=False)

@@ -7,7 +7,7 @@ import pytest
 from sklearn.datasets import load_diabetes, load_iris, make_classification
 from sklearn.preprocessing import scale
 
-from atklearn.problems import encoding
+from atklearn.encoding import encoded as encoding
 
 
 @pytest.fixture

@@ -13,10 +13,10 @@ from sklearn.preprocessing import scale
 from atklearn import ATkClassifier, ATkClassifierCV, ATkRegressor, atk_path
 from atklearn.core.solve import solve_linear
 from atklearn.datasets import make_toy
+from atklearn.encoding.encoded import ProblemEncoder
 from atklearn.losses.aggregate import ranked_range
 from atklearn.losses.individual import LogLoss
 from atklearn.ondisk import ArrayChunks
-from atklearn.problems.encoding import ProblemEncoder
 
 
 @parametrized_with_checks([ATkClassifier(drop=0.1), ATkRegressor(drop=0.1)])

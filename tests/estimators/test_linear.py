@@ -25,7 +25,7 @@ from sklearn.svm import SVC, LinearSVC, NuSVR
 
 from atklearn import ATkClassifier, ATkClassifierCV, ATkRegressor, Huber, IndividualLoss
 from atklearn.datasets import make_toy
-from atklearn.problems import encoding
+from atklearn.encoding import encoded as encoding
 
 
 @parametrized_with_checks([ATkClassifier(), ATkRegressor()])

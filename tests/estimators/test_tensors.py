@@ -18,8 +18,8 @@ from sklearn.preprocessing import FunctionTransformer, scale
 
 from atklearn import ATkClassifier, ATkRegressor, IndividualLoss, LogLoss, SGDATkClassifier, SquaredError
 from atklearn.datasets import make_toy
-from atklearn.problems import encoding
-from atklearn.problems.encoding import ProblemEncoder
+from atklearn.encoding import encoded as encoding
+from atklearn.encoding.encoded import ProblemEncoder
 from atklearn.selection.choosing import AUTO_ROWS
 from atklearn.selection.distribution import Distribution, row_marks
 from atklearn.selection.few_tensor_rows import few_tensor_rows, tensor_marks

@@ -11,8 +11,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.preprocessing import scale
 
 from atklearn import ATkClassifier, ATkClassifierCV, ATkRegressor, ATkRegressorCV, atk_path
-from atklearn.problems import namespaces
-from atklearn.problems.namespaces import on_host
+from atklearn.runtime import namespaces
+from atklearn.runtime.namespaces import on_host
 
 if not torch.cuda.is_available():
     pytest.skip("needs a GPU, and a PyTorch built for it", allow_module_level=True)

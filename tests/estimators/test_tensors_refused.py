@@ -12,8 +12,8 @@ import torch
 from sklearn.exceptions import DataConversionWarning
 
 from atklearn import ATkClassifier, ATkClassifierCV, ATkRegressor
-from atklearn.problems.namespaces import home_of, kept_home, on_host
-from atklearn.problems.tensors import tensor_checks
+from atklearn.encoding import tensors as tensor_checks
+from atklearn.runtime.namespaces import home_of, kept_home, on_host
 
 pytestmark = pytest.mark.usefixtures("as_tensors")
 

@@ -21,9 +21,9 @@ FEW_TREES = {"n_estimators": 3, "n_jobs": 1}
 # What each fitted estimator is made of, beside itself: all that a reader has to trust.
 STREAM = {
     "atklearn.estimators.streams.Stream",
-    "atklearn.solvers.stochastic.sgd.Descent",
-    "atklearn.solvers.stochastic.visits.MassClock",
-    "atklearn.solvers.stochastic.walk.StepRule",
+    "atklearn.stochastic.sgd.Descent",
+    "atklearn.stochastic.visits.MassClock",
+    "atklearn.stochastic.walk.StepRule",
 }
 TREES = {
     "atklearn.boosting.columns.Columns",

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from atklearn import ATkClassifier, ATkClassifierCV, atk_path
-from atklearn.problems import device_room, encoding
+from atklearn.encoding import encoded as encoding
+from atklearn.runtime import namespaces as device_room
 from atklearn.stores.tensors import tensor_store
 
 X = torch.randn((400, 3), dtype=torch.float64, generator=torch.Generator().manual_seed(0))

@@ -10,17 +10,18 @@ import pytest
 import scipy.sparse as sp
 
 from atklearn.core.solve import solve_linear
-from atklearn.losses.individual import Hinge, LogLoss, SquaredError
-from atklearn.losses.labels import one_versus_rest
-from atklearn.problems import arrays
-from atklearn.problems.arrays import check_mass, check_training
-from atklearn.problems.encoding import (
+from atklearn.encoding import encoded as arrays
+from atklearn.encoding.encoded import (
     ProblemEncoder,
+    check_mass,
+    check_training,
     class_targets,
     intercept_kind,
     plain,
     regression_targets,
 )
+from atklearn.losses.individual import Hinge, LogLoss, SquaredError
+from atklearn.losses.labels import one_versus_rest
 
 
 @pytest.fixture

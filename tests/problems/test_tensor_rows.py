@@ -11,7 +11,7 @@ from rows_cases import LogCosh, as_array
 from atklearn.core.problem import Problem
 from atklearn.core.solve import solve_linear
 from atklearn.losses.individual import INDIVIDUAL_LOSSES
-from atklearn.problems import namespaces
+from atklearn.runtime import namespaces
 from atklearn.stores.compiled import CompiledRows
 from atklearn.stores.tensors import tensor_matrix, tensor_store
 from atklearn.stores.tensors.tensor_store import TensorRows

@@ -15,7 +15,8 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from atklearn.core.problem import Problem
 from atklearn.core.solve import solve_linear
 from atklearn.losses.individual import INDIVIDUAL_LOSSES
-from atklearn.stores import features, threads
+from atklearn.runtime import threads
+from atklearn.stores import compiled as features
 from atklearn.stores.compiled import CompiledRows
 
 

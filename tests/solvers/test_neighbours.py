@@ -7,8 +7,8 @@ import pytest
 
 from atklearn.core.grid import solve_grid
 from atklearn.core.solve import solve_linear
+from atklearn.encoding.encoded import ProblemEncoder
 from atklearn.losses.individual import Hinge, LogLoss, SquaredHinge
-from atklearn.problems.encoding import ProblemEncoder
 
 INTERCEPTS = ("free", "penalized", "none")
 KS = (40.0, 75.0, 110.0, 150.0)

@@ -13,9 +13,9 @@ from atklearn.core.problem import StopReason
 from atklearn.core.solve import solve_linear
 from atklearn.losses.aggregate import ranked_range
 from atklearn.losses.individual import INDIVIDUAL_LOSSES
-from atklearn.problems.ranged import RangedProblem, largest_amounts
-from atklearn.solvers.ranked.alternation import solve_ranked
-from atklearn.solvers.ranked.random_starts import random_starts
+from atklearn.ranked.alternation import solve_ranked
+from atklearn.ranked.random_starts import random_starts
+from atklearn.ranked.ranged import RangedProblem, largest_amounts
 
 TOL = 1e-6
 

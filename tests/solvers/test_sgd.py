@@ -23,10 +23,10 @@ from atklearn import (
 from atklearn.core.problem import Problem, StopReason
 from atklearn.core.solve import solve_linear
 from atklearn.datasets import make_toy
+from atklearn.encoding.encoded import ProblemEncoder
 from atklearn.losses.individual import INDIVIDUAL_LOSSES
-from atklearn.problems.encoding import ProblemEncoder
-from atklearn.solvers.stochastic.sgd import SGD, Descent, solve_sgd, solve_sgd_grid
-from atklearn.solvers.stochastic.visits import MassClock, passes
+from atklearn.stochastic.sgd import SGD, Descent, solve_sgd, solve_sgd_grid
+from atklearn.stochastic.visits import MassClock, passes
 from atklearn.stores.compiled import CompiledRows
 
 

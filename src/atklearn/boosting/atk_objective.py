@@ -19,11 +19,11 @@ from scipy.special import logit
 
 from atklearn.boosting.derivatives import derivatives
 from atklearn.boosting.metric import ATkMetric
+from atklearn.encoding.encoded import check_mass
 from atklearn.losses.aggregate import average_top_k, resolve_k
 from atklearn.losses.individual import Array, IndividualLoss, LogLoss, resolve_individual_loss, task_of
-from atklearn.losses.messages import shown
-from atklearn.problems.arrays import check_mass
-from atklearn.stores import threads
+from atklearn.runtime import threads
+from atklearn.runtime.messages import shown
 
 __all__ = ["ATkObjective"]
 

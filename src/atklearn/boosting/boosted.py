@@ -12,9 +12,9 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.metaestimators import available_if
 
 from atklearn.boosting.boosted_base import BoostedATk
+from atklearn.encoding.encoded import Targets, class_targets, regression_targets
 from atklearn.losses.individual import Array, IndividualLoss, LogLoss
 from atklearn.losses.labels import chosen_labels, class_probabilities
-from atklearn.problems.encoding import Targets, class_targets, regression_targets
 
 __all__ = ["ATkBoostingClassifier", "ATkBoostingRegressor"]
 

@@ -20,11 +20,11 @@ from atklearn.boosting.columns import Columns
 from atklearn.boosting.metric import ATK, ATkMetric
 from atklearn.boosting.rounds import boost_problems, lightgbm_parameters, raw_predictions
 from atklearn.boosting.trees import BoostedTrees, Recipe, load_lightgbm
+from atklearn.encoding.encoded import Encoded, ProblemEncoder, Targets
 from atklearn.estimators.fitting import keeping_fitted_state
 from atklearn.losses.aggregate import average_top_k, resolve_k
 from atklearn.losses.individual import Array, IndividualLoss, Task, resolve_individual_loss
 from atklearn.measures.catalogue import MEASURES, names_of_measures
-from atklearn.problems.encoding import Encoded, ProblemEncoder, Targets
 from atklearn.selection.choosing import Criterion, Search, Selection
 from atklearn.selection.folds import Split, fill_cells
 from atklearn.selection.judging import Judge

@@ -21,9 +21,9 @@ import numpy as np
 
 from atklearn.core.point import search_threshold
 from atklearn.losses.compiled import ABSOLUTE, SMOOTH, compiled, expand_curvatures, expand_slopes
-from atklearn.losses.compiling import FAST_SUMS, njit
 from atklearn.losses.individual import Array, Domain, IndividualLoss, Kink
-from atklearn.stores import threads
+from atklearn.runtime import threads
+from atklearn.runtime.compiling import FAST_SUMS, njit
 
 __all__ = ["SmoothedTop", "Spread", "derivatives", "steady_expansion"]
 

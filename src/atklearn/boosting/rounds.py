@@ -11,8 +11,8 @@ import numpy.typing as npt
 from atklearn.boosting.atk_objective import ATkObjective
 from atklearn.boosting.metric import ATkMetric
 from atklearn.boosting.trees import BoostedTrees, HeldOut, Recipe, boost
+from atklearn.encoding.encoded import Targets, class_targets, regression_targets
 from atklearn.losses.individual import Array, IndividualLoss
-from atklearn.problems.encoding import Targets, class_targets, regression_targets
 
 __all__ = ["boost_path", "boost_problems", "lightgbm_parameters", "raw_predictions"]
 

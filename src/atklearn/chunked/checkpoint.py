@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from atklearn.chunked.chunk import Step, Vector, history
 from atklearn.chunked.chunk_store import ChunkedDensity, ChunkedRows, ChunkState
 from atklearn.chunked.survey import Counted
-from atklearn.chunked.vectors import Step, Vector, history
 from atklearn.core.problem import Solution, StopReason
 from atklearn.losses.individual import Array
 

@@ -1,21 +1,41 @@
 """Rows in chunks: every answer is a question to all chunks and arithmetic on their sums; see the plain store.
 
 Passes over a chunk are compiled, where it lies. What has a number per row stays with the chunks, as a
-:class:`~atklearn.chunked.vectors.Vector` that says how it is made. Nothing is computed before it is needed: so
+:class:`~atklearn.chunked.chunk.Vector` that says how it is made. Nothing is computed before it is needed: so
 predictions along a ray are made in the pass that looks there first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 from weakref import ref
 
 import numpy as np
 
-from atklearn.chunked.chunk import Chunk, Ids, row_ids
+from atklearn.chunked.chunk import (
+    Alike,
+    Blend,
+    Block,
+    Chunk,
+    Extremes,
+    Feasible,
+    Ids,
+    Memory,
+    Moved,
+    Picked,
+    Product,
+    Scattered,
+    Settled,
+    Step,
+    Sums,
+    Vector,
+    View,
+    history,
+    row_ids,
+)
 from atklearn.chunked.fleet import Fleet
 from atklearn.chunked.questions import (
     Curving,
@@ -32,10 +52,7 @@ from atklearn.chunked.questions import (
     Values,
     Weigh,
 )  # fmt: skip
-from atklearn.chunked.sights import View
-from atklearn.chunked.sums import Extremes, Picked, Sums
 from atklearn.chunked.survey import ROOM, Counted
-from atklearn.chunked.vectors import Alike, Blend, Feasible, Moved, Product, Scattered, Settled, Vector, history
 from atklearn.core.coordinates import Units, convert, helpful_units
 from atklearn.core.packed import PackedSymmetric
 from atklearn.core.point import Bound, Form, Gram, Reading, SettledSums, Sides
@@ -44,7 +61,7 @@ from atklearn.core.store import Store, spread_places
 from atklearn.losses.individual import Array, IndividualLoss, Kink
 from atklearn.stores.compiled import CompiledRows
 
-__all__ = ["ChunkState", "ChunkedDensity", "ChunkedRows", "ChunkedSubset"]
+__all__ = ["ChunkState", "ChunkedDensity", "ChunkedRows", "ChunkedSubset", "ChunkedWeights"]
 
 # What a proximal step most often does to the smoothing.
 _SHRINK = 0.2
@@ -60,6 +77,32 @@ class ChunkedDensity:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         told = self.rows.fleet.ask(Values(self.rows.view, self.vector.token, self.k), self.vector)
         return np.asarray(told.together()[1], dtype=dtype)
+
+
+@dataclass(frozen=True)
+class ChunkedWeights:
+    """How to make ``q = u |r|`` from the data of a chunk."""
+
+    view: View
+    k: float
+    token: int
+    steps: tuple[Step, ...]
+
+    @classmethod
+    def of(cls, weights: ChunkedDensity) -> ChunkedWeights:
+        """Return how weights are made that lie with the chunks of a fit."""
+        assert weights.k is not None
+        return cls(weights.rows.view, weights.k, weights.vector.token, history([weights.vector]))
+
+    def make(self, block: Block, index: int) -> Array:
+        """Return the weights of all rows of a chunk, zero for those that do not count."""
+        out = np.zeros(block.X.shape[0])
+        if out.size == 0:
+            return out
+        chunk = Chunk(block, Memory(), self.steps, index)
+        _, mass = chunk.targets(self.view.sight)
+        out[chunk.kept(self.view.sight)] = mass / self.k * np.abs(chunk.vector(self.token))
+        return out
 
 
 class ChunkedSubset:

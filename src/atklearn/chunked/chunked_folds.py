@@ -10,10 +10,10 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from atklearn.chunked.checkpoint import Checkpoint
+from atklearn.chunked.chunk import FoldPart
 from atklearn.chunked.encoded_chunks import EncodedChunks
-from atklearn.chunked.sights import FoldPart
 from atklearn.losses.individual import Array
-from atklearn.losses.messages import shown
+from atklearn.runtime.messages import shown
 from atklearn.selection.folds import GRID_TOL, fill_cells
 from atklearn.selection.judging import Judge
 from atklearn.selection.paths import grid_cells

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import Any
 
+from atklearn.chunked.chunk_store import ChunkedWeights
 from atklearn.chunked.fleet import Engine
-from atklearn.chunked.weights import ChunkedWeights
-from atklearn.losses.messages import shown
+from atklearn.runtime.messages import shown
 
 __all__ = ["ChunkedData", "Chunks"]
 

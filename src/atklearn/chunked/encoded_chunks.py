@@ -1,4 +1,4 @@
-"""Encoding chunks: classes, one-versus-rest targets, mass and k mean what they mean in memory."""
+"""Data in chunks, surveyed once: what a fit takes its problems from; and weights of all rows, made chunk by chunk."""
 
 from __future__ import annotations
 
@@ -10,23 +10,21 @@ import numpy as np
 import numpy.typing as npt
 
 from atklearn.chunked.checkpoint import Checkpoint, subject_of
-from atklearn.chunked.chunk_store import ChunkedRows
+from atklearn.chunked.chunk import FoldPart, Labels, Sight, View
+from atklearn.chunked.chunk_store import ChunkedRows, ChunkedWeights
 from atklearn.chunked.chunks import ChunkedData, Chunks
-from atklearn.chunked.few_rows import few_rows
 from atklearn.chunked.fleet import Fleet
-from atklearn.chunked.sights import FoldPart, Labels, Sight, View
-from atklearn.chunked.survey import Counted, Surveyed, survey
-from atklearn.chunked.weights import ChunkedWeights
+from atklearn.chunked.survey import Counted, Surveyed, few_rows, survey
 from atklearn.core.problem import Problem, Solution
+from atklearn.encoding.encoded import Encoded, ProblemEncoder, Problems, class_factors, n_problems
 from atklearn.losses.aggregate import resolve_k
-from atklearn.problems.encoding import Encoded, ProblemEncoder, Problems, class_factors, n_problems
 
 __all__ = ["EncodedChunks", "starts_of"]
 
 
 @dataclass(frozen=True)
 class EncodedChunks:
-    """Features, targets and weights in chunks, surveyed once: what :class:`atklearn.problems.encoding.Encoded` is.
+    """Features, targets and weights in chunks, surveyed once: what :class:`atklearn.encoding.encoded.Encoded` is.
 
     Attributes
     ----------

@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 from weakref import WeakSet, ref
 
-from atklearn.chunked.chunk import Block, Chunk, Memory, Missing
+from atklearn.chunked.chunk import Block, Chunk, Memory, Missing, Moved, Product, Step, Vector, history
 from atklearn.chunked.questions import Question
-from atklearn.chunked.vectors import Moved, Product, Step, Vector, history
 
 __all__ = ["Engine", "Fleet", "HoldsVectors", "Reply", "Request", "answer", "forget"]
 

@@ -11,17 +11,13 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from atklearn.chunked.chunk import Chunk
-from atklearn.chunked.sights import Sight, View
-from atklearn.chunked.sums import BetweenChunks, Extremes, Picked, Sums, Together
-from atklearn.chunked.vectors import settle
+from atklearn.chunked.chunk import BetweenChunks, Chunk, Extremes, Picked, Sight, Sums, Together, View, settle
 from atklearn.core.point import Form
 from atklearn.core.ranking import Between
 from atklearn.losses.individual import Array
-from atklearn.stores import hessian, smoothing, threads
-from atklearn.stores.expansion import Losses, Paying
-from atklearn.stores.features import Features
-from atklearn.stores.picking import Places
+from atklearn.runtime import threads
+from atklearn.stores import compiled, passes
+from atklearn.stores.compiled import Features, Losses, Paying, Places
 
 __all__ = [
     "Curving", "Fetch", "GramProduct", "Losing", "Pull", "Question", "Settle", "Size", "Slack", "Standing", "Top",
@@ -132,7 +128,7 @@ class Top(_AtOne):
         _, losses, paid = self.at.expanded(chunk, self.t, self.along)
         tops = np.empty(threads.count_blocks(losses.s.size, threads.BLOCK))
         arguments = losses.s, chunk.vector(self.at.centre), self.at.mu, paid.kink.is_two_sided, tops
-        threads.over_rows(smoothing.top_blocks, losses.s.size, 1.0, *arguments)
+        threads.over_rows(passes.top_blocks, losses.s.size, 1.0, *arguments)
         return Sums(top=Extremes(0.0, float(tops.max())))
 
 
@@ -154,18 +150,18 @@ class Curving:
     def rows(
         self, n_columns: int, u: Array, losses: Losses, paid: Paying, mu: float
     ) -> tuple[Places, Array, Array, float, bool]:  # fmt: skip
-        """Return the rows of a chunk that go in: see :func:`atklearn.stores.hessian.weighted_rows`."""
+        """Return the rows of a chunk that go in: see :func:`atklearn.stores.compiled.weighted_rows`."""
         most = None if self.share is None else max(int(np.ceil(self.share * losses.f.size)), self._FEWEST)
-        return hessian.weighted_rows(paid, losses, u, mu, n_columns, cautious=self.cautious, most=most, seed=self.seed)
+        return compiled.weighted_rows(paid, losses, u, mu, n_columns, cautious=self.cautious, most=most, seed=self.seed)
 
     def of(self, features: Features, u: Array, losses: Losses, paid: Paying, mu: float) -> Sums:
         """Return the sums that make a generalised Hessian."""
         picked, h, pulls, tied, is_sampled = self.rows(features.n_columns, u, losses, paid, mu)
         sums = Sums(pulls=features.pull_back_rows(picked, pulls), tied=tied, sampled=int(is_sampled))
         if self.form == "matrix":
-            sums["matrix"] = hessian.gram(features, picked, h)
+            sums["matrix"] = compiled.gram_matrix(features, picked, h)
         elif self.form == "packed":
-            sums["packed"] = hessian.packed_gram(features, picked, h).numbers
+            sums["packed"] = compiled.packed_gram(features, picked, h).numbers
         else:
             sums["diagonal"] = features.column_squares(picked, h)
         return sums
@@ -230,7 +226,7 @@ class Weigh(_AtOne):
     def answer(self, chunk: Chunk) -> Sums:
         """Return the sums of :class:`atklearn.core.point.Sides`."""
         u, losses, _ = self.at.losses(chunk)
-        sums = threads.block_sums(smoothing.weigh_sides, 5, u.size, 1.0, u, losses.r, losses.slope)
+        sums = threads.block_sums(passes.weigh_sides, 5, u.size, 1.0, u, losses.r, losses.slope)
         return Sums(sides=sums)
 
 
@@ -252,7 +248,7 @@ class Slack(_AtOne):
         (_, now), paid = chunk.losses(self.at.view, self.at.k), chunk.paid(self.at.view)
         paid.expand(f, 0.0, f, now)
         sums = threads.block_sums(
-            smoothing.bound_blocks, 4, f.size, 2.0, now.s, now.f, then.s, then.slope, then.f, r, u, self.threshold,
+            passes.bound_blocks, 4, f.size, 2.0, now.s, now.f, then.s, then.slope, then.f, r, u, self.threshold,
             paid.kink.is_two_sided,
         )  # fmt: skip
         return Sums(sums=sums)

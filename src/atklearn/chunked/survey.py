@@ -13,14 +13,13 @@ from sklearn.utils.extmath import row_norms
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from atklearn.chunked.chunk import Block, Chunk
+from atklearn.chunked.chunk import Block, Chunk, Extremes, FoldPart, Labels, Picked, Sight, Sums
 from atklearn.chunked.fleet import Fleet
-from atklearn.chunked.sights import FoldPart, Labels, Sight
-from atklearn.chunked.sums import Extremes, Picked, Sums
+from atklearn.encoding.encoded import check_mass
 from atklearn.losses.individual import Array
-from atklearn.problems.arrays import check_mass
+from atklearn.selection.distribution import few_marked, merged, row_marks
 
-__all__ = ["ROOM", "Counted", "Survey", "Surveyed", "spread_places", "survey"]
+__all__ = ["ROOM", "Counted", "Survey", "Surveyed", "few_rows", "spread_places", "survey"]
 
 # Bytes that rows may take which are put together in memory: the sample to start from, a working set.
 ROOM = 1 << 26
@@ -231,3 +230,45 @@ def survey(fleet: Fleet, n_features: int, *, has_labels: bool, part: FoldPart | 
         raise ValueError("At least one row with positive weight is expected, got none; check X, y and sample_weight.")
     sample = _even(told.pop("sample"), told["sizes"])
     return Surveyed(told, sample, n_features, has_labels)
+
+
+@dataclass(frozen=True)
+class Marked:
+    """The samples whose marks are below the limit of their class."""
+
+    name: ClassVar[str] = "choice"
+    reads: ClassVar[bool] = True
+    sight: Sight
+    limits: Array  # of the marks of each class, as parts of the largest
+
+    def answer(self, chunk: Chunk) -> Picked:
+        """Return distinct samples: marks, features, targets and the mass of all that are equal."""
+        (y, mass), X = chunk.targets(self.sight), chunk.features(self.sight)
+        marks = row_marks(X, y)
+        below = np.flatnonzero(marks.astype(np.float64) <= self.limits[_codes(self.sight, y)] * 2.0**64)
+        return Picked((merged(marks[below], X[below], y[below], mass[below]),)) if below.size else Picked()
+
+
+def few_rows(fleet: Fleet, surveyed: Surveyed, at_most: int) -> tuple[Any, Any, Array]:
+    """Return features, targets, of labels their codes, and mass of about that many samples at most.
+
+    Parameters
+    ----------
+    fleet : Fleet
+    surveyed : Surveyed
+    at_most : int
+    """
+    labels = Labels(surveyed.classes) if surveyed.has_labels else None
+    sight = Sight(-2, labels)
+    return few_marked(
+        lambda limits: merged(*fleet.ask(Marked(sight, limits)).together()),
+        lambda y: _codes(sight, y),
+        surveyed.sizes,
+        surveyed.masses,
+        at_most,
+    )
+
+
+def _codes(sight: Sight, y: Array) -> Any:
+    """Return the class of every target; of a regression, all are of one."""
+    return np.zeros(y.size, dtype=np.intp) if sight.labels is None else y.astype(np.intp)

@@ -20,7 +20,7 @@ from typing import Any
 from atklearn.core.problem import Problem
 from atklearn.core.solve import solve_linear
 from atklearn.losses.individual import Hinge
-from atklearn.losses.messages import shown, stack_level
+from atklearn.runtime.messages import shown, stack_level
 
 __all__ = ["CollapseWarning", "collapse_limit", "collapse_share", "warn_of_collapse"]
 

@@ -21,8 +21,8 @@ from scipy.linalg import cho_solve
 from atklearn.core.point import Look, Point, Ray, Reading
 from atklearn.core.problem import Certificate, Problem, Solution, StopReason
 from atklearn.core.store import Density
-from atklearn.losses.compiling import FAST_SUMS, njit_if_there
 from atklearn.losses.individual import Array
+from atklearn.runtime.compiling import FAST_SUMS, njit_if_there
 
 __all__ = ["NewtonSystem", "Progress", "ProximalNewton", "Start", "newton_system", "solve_newton"]
 

@@ -26,28 +26,15 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from atklearn.core.packed import PackedSymmetric
-from atklearn.losses.compiling import njit_if_there
 from atklearn.losses.individual import Array
+from atklearn.runtime.compiling import njit_if_there
 
 if TYPE_CHECKING:
     from atklearn.core.store import Density, RowVector, State, Store, Subset
 
 __all__ = [
-    "Bound",
-    "Curvature",
-    "Form",
-    "Gram",
-    "Look",
-    "Point",
-    "Proof",
-    "Ray",
-    "Reading",
-    "SettledSums",
-    "Sides",
-    "balance",
-    "conclude",
-    "narrow",
-    "search_threshold",
+    "Bound", "Curvature", "Form", "Gram", "Look", "Point", "Proof", "Ray", "Reading", "SettledSums", "Sides",
+    "balance", "conclude", "narrow", "search_threshold",
 ]  # fmt: skip
 
 Form: TypeAlias = Literal["matrix", "packed", "product"]

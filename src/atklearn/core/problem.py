@@ -27,8 +27,8 @@ from atklearn.core.coordinates import Coordinates
 from atklearn.core.point import Point, Proof
 from atklearn.core.store import Density, Store
 from atklearn.losses.aggregate import resolve_k
-from atklearn.losses.compiling import FAST_SUMS, njit_if_there
 from atklearn.losses.individual import Array, IndividualLoss
+from atklearn.runtime.compiling import FAST_SUMS, njit_if_there
 
 __all__ = ["Certificate", "InterceptKind", "Problem", "Solution", "StopReason", "paper_C"]
 

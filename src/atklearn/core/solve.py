@@ -19,7 +19,7 @@ from atklearn.core.newton import Progress, Start, solve_newton
 from atklearn.core.problem import THINNING, Problem, Solution, StopReason
 from atklearn.core.wide import is_wide, solve_wide, takes_cheap_steps
 from atklearn.losses.individual import Array
-from atklearn.stores.threads import steady_blas
+from atklearn.runtime.threads import steady_blas
 
 __all__ = ["solve_linear"]
 

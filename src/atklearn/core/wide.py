@@ -20,8 +20,8 @@ import numpy as np
 from atklearn.core.newton import Progress, ProximalNewton, Start, solve_newton
 from atklearn.core.problem import Problem, Solution, StopReason
 from atklearn.core.store import Density
-from atklearn.losses.compiling import njit_if_there
 from atklearn.losses.individual import Array
+from atklearn.runtime.compiling import njit_if_there
 
 __all__ = ["ProximalQuasiNewton", "climb", "is_wide", "solve_wide", "takes_cheap_steps"]
 

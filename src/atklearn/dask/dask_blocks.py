@@ -13,7 +13,7 @@ from dask.array.utils import meta_from_array
 from dask.delayed import Delayed
 from distributed import futures_of
 
-from atklearn.losses.messages import shown
+from atklearn.runtime.messages import shown
 
 __all__ = ["DaskBlocks", "is_dask", "split_rows"]
 

@@ -12,7 +12,7 @@ from atklearn.chunked.chunks import ChunkedData, Chunks
 from atklearn.dask.dask_blocks import split_rows
 from atklearn.dask.dask_engine import dask_engine
 from atklearn.dask.lazy import lazy_prediction, lazy_weights
-from atklearn.losses.messages import shown
+from atklearn.runtime.messages import shown
 
 __all__ = ["DaskChunks"]
 

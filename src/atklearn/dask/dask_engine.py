@@ -15,8 +15,8 @@ from atklearn.chunked.fleet import Reply, Request, forget
 from atklearn.dask.chunk_graphs import Graph, Readers, ask_reader, ask_remembered, shares, summed
 from atklearn.dask.cluster_engine import ClusterEngine
 from atklearn.dask.dask_blocks import DaskBlocks
-from atklearn.losses.messages import shown
-from atklearn.stores.threads import thread_count
+from atklearn.runtime.messages import shown
+from atklearn.runtime.threads import thread_count
 
 __all__ = ["LocalEngine", "dask_engine", "default_client"]
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from atklearn.chunked.chunk import Block
-from atklearn.chunked.weights import ChunkedWeights
+from atklearn.chunked.chunk_store import ChunkedWeights
 from atklearn.dask.dask_blocks import DaskBlocks
 
 __all__ = ["lazy_prediction", "lazy_weights"]

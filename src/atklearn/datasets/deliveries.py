@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import check_random_state
 
-from atklearn.losses.messages import shown
+from atklearn.runtime.messages import shown
 
 __all__ = ["make_deliveries"]
 

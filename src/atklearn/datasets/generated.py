@@ -13,7 +13,7 @@ from scipy.optimize import brentq
 from sklearn.utils import check_random_state
 
 from atklearn.losses.individual import Array
-from atklearn.losses.messages import shown
+from atklearn.runtime.messages import shown
 
 __all__ = ["bayes_boundary", "make_monk", "make_sinc", "make_titanic", "make_toy"]
 

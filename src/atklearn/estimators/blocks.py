@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from atklearn.losses.messages import shown
 from atklearn.ondisk.executor_engine import read_rows
+from atklearn.runtime.messages import shown
 
 __all__ = ["RowBlocks"]
 

@@ -10,9 +10,9 @@ from typing import Any
 from sklearn.exceptions import ConvergenceWarning
 
 from atklearn.core.problem import Solution, StopReason
+from atklearn.encoding.encoded import ProblemEncoder, intercept_kind
 from atklearn.losses.individual import Array, Task, resolve_individual_loss
-from atklearn.losses.messages import shown, stack_level
-from atklearn.problems.encoding import ProblemEncoder, intercept_kind
+from atklearn.runtime.messages import shown, stack_level
 
 __all__ = ["encoder_of", "keeping_fitted_state", "warn_of_classes_aside", "warn_unless_converged"]
 

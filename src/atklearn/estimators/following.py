@@ -20,9 +20,9 @@ from sklearn.utils import Tags
 
 from atklearn.chunked.chunks import Chunks
 from atklearn.chunked.encoded_chunks import EncodedChunks
-from atklearn.losses.messages import shown
-from atklearn.problems.encoding import Encoded, ProblemEncoder, enter_training
-from atklearn.problems.namespaces import Home, on_host
+from atklearn.encoding.encoded import Encoded, ProblemEncoder, enter_training
+from atklearn.runtime.messages import shown
+from atklearn.runtime.namespaces import Home, on_host
 
 __all__ = ["FollowsX", "ScoredClassifierMixin", "ScoredRegressorMixin", "chunks_of", "each_chunk", "training_data"]
 

@@ -9,11 +9,11 @@ from sklearn.utils._param_validation import StrOptions
 
 from atklearn.core.collapse import collapse_limit, warn_of_collapse
 from atklearn.core.problem import Solution
+from atklearn.encoding.encoded import Problems
 from atklearn.estimators.following import ScoredRegressorMixin, each_chunk
 from atklearn.estimators.linear_base import LinearATk
 from atklearn.estimators.prediction import LinearClassifierMixin, linear_decisions
 from atklearn.losses.individual import IndividualLoss
-from atklearn.problems.encoding import Problems
 
 __all__ = ["ATkClassifier", "ATkRegressor"]
 

@@ -16,17 +16,16 @@ from atklearn.chunked.checkpoint import Checkpoint
 from atklearn.chunked.encoded_chunks import EncodedChunks, starts_of
 from atklearn.core.problem import Solution
 from atklearn.core.solve import solve_linear
+from atklearn.encoding.encoded import Encoded, Problems, plain
 from atklearn.estimators.callbacks import CallbackSupportMixin, FitProgress
 from atklearn.estimators.fitting import encoder_of, keeping_fitted_state, warn_of_classes_aside, warn_unless_converged
 from atklearn.estimators.following import FollowsX, training_data
 from atklearn.losses.aggregate import resolve_drop
 from atklearn.losses.individual import Array, IndividualLoss, Task
-from atklearn.problems.device_room import saying_what_fits
-from atklearn.problems.encoding import Encoded, Problems, plain
-from atklearn.problems.namespaces import home_of, is_tensor
+from atklearn.ranked.alternation import solve_ranked
+from atklearn.runtime.namespaces import home_of, is_tensor, saying_what_fits
 from atklearn.selection.choosing import AUTO_ROWS, N_CS, Criterion, Selection, default_Cs, default_search
 from atklearn.selection.judging import Judge, lend_coefficients
-from atklearn.solvers.ranked.alternation import solve_ranked
 
 __all__ = ["LinearATk", "default_C", "few_samples", "fit_encoded"]
 

@@ -11,12 +11,11 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from atklearn.encoding.encoded import check_features, enter_features
 from atklearn.estimators.following import FollowsX, ScoredClassifierMixin, each_chunk
 from atklearn.losses.individual import LogLoss
 from atklearn.losses.labels import chosen_labels, class_probabilities
-from atklearn.problems.arrays import check_features
-from atklearn.problems.encoding import enter_features
-from atklearn.problems.namespaces import same_home
+from atklearn.runtime.namespaces import same_home
 
 __all__ = ["LinearClassifierMixin", "linear_decisions"]
 
@@ -138,7 +137,7 @@ def linear_decisions(estimator: Any, X: Any, method: str) -> Decisions:
     follows = isinstance(estimator, FollowsX)
     home = same_home(coef, X, f"{type(estimator).__name__}.{method}()") if follows else None
     if home is not None:
-        from atklearn.problems.tensors.tensor_decisions import TensorDecisions, tensor_scores
+        from atklearn.encoding.tensors import TensorDecisions, tensor_scores
 
         return TensorDecisions(home, tensor_scores(home, enter_features(estimator, X), coef, intercept))
     X = check_features(estimator, X)

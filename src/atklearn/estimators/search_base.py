@@ -16,16 +16,15 @@ from sklearn.utils.validation import check_is_fitted
 from atklearn.chunked.chunked_folds import ChunkedFold, fold_parts, refuse_for_chunks
 from atklearn.chunked.encoded_chunks import EncodedChunks
 from atklearn.core.collapse import collapse_share
+from atklearn.encoding.encoded import Encoded
 from atklearn.estimators.callbacks import CallbackSupportMixin, FitProgress
 from atklearn.estimators.fitting import encoder_of, keeping_fitted_state
 from atklearn.estimators.following import FollowsX, chunks_of, training_data
 from atklearn.estimators.linear_base import LinearATk, default_C, few_samples, fit_encoded
 from atklearn.losses.aggregate import resolve_drop, resolve_k
 from atklearn.losses.individual import Array, IndividualLoss, Task
-from atklearn.losses.messages import shown
-from atklearn.problems.device_room import saying_what_fits
-from atklearn.problems.encoding import Encoded
-from atklearn.problems.namespaces import home_of, is_tensor, on_host, same_home
+from atklearn.runtime.messages import shown
+from atklearn.runtime.namespaces import home_of, is_tensor, on_host, same_home, saying_what_fits
 from atklearn.selection.choosing import Criterion, Search, Selection, default_Cs, default_ks_above, default_search
 from atklearn.selection.folds import FilledFold, Fold, cv_results
 from atklearn.selection.judging import Judge, lend_coefficients

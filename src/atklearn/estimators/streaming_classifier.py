@@ -11,13 +11,12 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
+from atklearn.encoding.encoded import Targets, check_mass, class_targets
 from atklearn.estimators.fitting import keeping_fitted_state
 from atklearn.estimators.prediction import LinearClassifierMixin
 from atklearn.estimators.streams import StreamingATk
 from atklearn.losses.individual import IndividualLoss
-from atklearn.problems.arrays import check_mass
-from atklearn.problems.encoding import Targets, class_targets
-from atklearn.solvers.stochastic.sgd import Averaging, LearningRate
+from atklearn.stochastic.sgd import Averaging, LearningRate
 
 __all__ = ["SGDATkClassifier"]
 

@@ -7,12 +7,12 @@ from typing import Any, Literal
 
 from sklearn.base import RegressorMixin, _fit_context
 
+from atklearn.encoding.encoded import Targets, regression_targets
 from atklearn.estimators.fitting import keeping_fitted_state
 from atklearn.estimators.prediction import linear_decisions
 from atklearn.estimators.streams import Stream, StreamingATk
 from atklearn.losses.individual import IndividualLoss
-from atklearn.problems.encoding import Targets, regression_targets
-from atklearn.solvers.stochastic.sgd import Averaging, LearningRate
+from atklearn.stochastic.sgd import Averaging, LearningRate
 
 __all__ = ["SGDATkRegressor"]
 

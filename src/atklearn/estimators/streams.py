@@ -18,12 +18,11 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from atklearn.encoding.encoded import Targets, check_training, intercept_kind
 from atklearn.losses.aggregate import average_top_k, resolve_k
 from atklearn.losses.individual import Array, IndividualLoss, Task, resolve_individual_loss
-from atklearn.losses.messages import shown, stack_level
-from atklearn.problems.arrays import check_training
-from atklearn.problems.encoding import Targets, intercept_kind
-from atklearn.solvers.stochastic.sgd import (
+from atklearn.runtime.messages import shown, stack_level
+from atklearn.stochastic.sgd import (
     AVERAGINGS,
     HEAD,
     LEARNING_RATES,
@@ -32,8 +31,8 @@ from atklearn.solvers.stochastic.sgd import (
     Plateau,
     draw_seed,
 )
-from atklearn.solvers.stochastic.visits import MassClock, passes
-from atklearn.stores.picking import Places
+from atklearn.stochastic.visits import MassClock, passes
+from atklearn.stores.compiled import Places
 
 __all__ = ["Stream", "StreamingATk"]
 

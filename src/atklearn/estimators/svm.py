@@ -11,11 +11,11 @@ from sklearn.utils._param_validation import StrOptions
 
 from atklearn.core.collapse import warn_of_collapse
 from atklearn.core.problem import Solution
+from atklearn.encoding.encoded import Targets, class_targets
 from atklearn.estimators.svm_base import KernelATk
 from atklearn.kernel.problem import KernelName, KernelProblem
 from atklearn.kernel.solve import kernel_collapse_limit
 from atklearn.losses.labels import chosen_labels
-from atklearn.problems.encoding import Targets, class_targets
 
 __all__ = ["ATkSVC", "ATkSVR"]
 

@@ -15,13 +15,12 @@ from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from atklearn.core.problem import Solution
+from atklearn.encoding.encoded import Targets, check_features, check_training, plain, regression_targets
 from atklearn.estimators.fitting import keeping_fitted_state, warn_unless_converged
 from atklearn.kernel.problem import Kernel, KernelMatrix, KernelProblem
 from atklearn.kernel.solve import solve_kernel
 from atklearn.losses.aggregate import resolve_k
 from atklearn.losses.individual import Array
-from atklearn.problems.arrays import check_features, check_training
-from atklearn.problems.encoding import Targets, plain, regression_targets
 
 __all__ = ["KernelATk"]
 

@@ -31,9 +31,9 @@ from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
 from atklearn.core.problem import Certificate
 from atklearn.losses.aggregate import ranked_loss
-from atklearn.losses.compiling import njit
 from atklearn.losses.individual import Array, Hinge, Kink
-from atklearn.stores.picking import Places
+from atklearn.runtime.compiling import njit
+from atklearn.stores.compiled import Places
 
 __all__ = ["Kernel", "KernelMatrix", "KernelName", "KernelProblem"]
 

@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from atklearn.losses.individual import Array
-from atklearn.losses.messages import shown
+from atklearn.runtime.messages import shown
 
 __all__ = [
     "RankedRange",

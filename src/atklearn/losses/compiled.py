@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from atklearn.losses.compiling import HAS_NUMBA, intrinsic, ir, njit, numba, types
 from atklearn.losses.elementwise import Formula, formula_of
 from atklearn.losses.individual import INDIVIDUAL_LOSSES, IndividualLoss, Kink
+from atklearn.runtime.compiling import HAS_NUMBA, intrinsic, ir, njit, numba, types
 
 __all__ = [
     "ABSOLUTE", "POSITIVE_PART", "SMOOTH", "CompiledLoss", "compiled", "expand_curvatures", "expand_one",

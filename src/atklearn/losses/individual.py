@@ -25,7 +25,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 import numpy as np
 
 from atklearn.losses.elementwise import Array, Parts, elementwise
-from atklearn.losses.messages import shown
+from atklearn.runtime.messages import shown
 
 Task: TypeAlias = Literal["classification", "regression"]
 

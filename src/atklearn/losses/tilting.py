@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from atklearn.losses.aggregate import check_losses
 from atklearn.losses.individual import Array
-from atklearn.losses.messages import shown
+from atklearn.runtime.messages import shown
 
 __all__ = ["TiltedLoss", "tilted"]
 

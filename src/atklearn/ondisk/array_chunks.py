@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from atklearn.chunked.chunk_store import ChunkedWeights
 from atklearn.chunked.chunks import ChunkedData, Chunks
-from atklearn.chunked.weights import ChunkedWeights
 from atklearn.losses.individual import Array
-from atklearn.losses.messages import shown
 from atklearn.ondisk.executor_engine import ArrayBlocks, ExecutorEngine
+from atklearn.runtime.messages import shown
 
 __all__ = ["ArrayChunks"]
 

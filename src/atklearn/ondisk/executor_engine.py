@@ -12,7 +12,7 @@ import numpy as np
 
 from atklearn.chunked.chunk import Block
 from atklearn.chunked.fleet import Reply, Request, answer, forget
-from atklearn.stores.threads import thread_count
+from atklearn.runtime.threads import thread_count
 
 __all__ = ["ArrayBlocks", "ExecutorEngine", "read_rows"]
 

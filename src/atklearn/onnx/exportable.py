@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from atklearn.estimators.svm_base import KernelATk
-from atklearn.problems.namespaces import kept_home
+from atklearn.runtime.namespaces import kept_home
 
 __all__ = ["check_exportable", "dense", "exported_classes"]
 

@@ -13,29 +13,10 @@ from dataclasses import dataclass
 from atklearn.report.content import Chart, Table
 
 __all__ = [
-    "DASHES",
-    "EMPHASES",
-    "GUIDE",
-    "LONGEST_LABEL",
-    "LONGEST_MARK",
-    "MANY_POINTS",
-    "MARKED",
-    "OUTCOMES",
-    "POINTS",
-    "STYLED",
-    "SYMBOLS",
-    "Mark",
-    "PointStyle",
-    "Style",
-    "column_classes",
-    "emphasis_key",
-    "line_styles",
-    "log_ticks",
-    "numeric_columns",
-    "place_marks",
-    "plain",
-    "shown_x",
-]
+    "DASHES", "EMPHASES", "GUIDE", "LONGEST_LABEL", "LONGEST_MARK", "MANY_POINTS", "MARKED", "OUTCOMES", "POINTS",
+    "STYLED", "SYMBOLS", "Mark", "PointStyle", "Style", "column_classes", "emphasis_key", "line_styles",
+    "log_ticks", "numeric_columns", "place_marks", "plain", "shown_x",
+]  # fmt: skip
 
 OUTCOMES = {"helps": "▲", "hurts": "▼", "same": "◆", "undecided": "◇", "summary": "●"}
 """Symbol of each outcome."""

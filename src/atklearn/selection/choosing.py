@@ -18,10 +18,10 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import check_random_state
 
+from atklearn.encoding.encoded import Encoded
 from atklearn.losses.individual import Array, SquaredError, Task
 from atklearn.measures.catalogue import MEASURES
 from atklearn.measures.scores import MeasureScorer, resolve_scoring
-from atklearn.problems.encoding import Encoded
 from atklearn.selection.distribution import Distribution
 from atklearn.selection.folds import GRID_TOL, FilledFold, Fold
 from atklearn.selection.jobs import map_jobs

@@ -17,8 +17,8 @@ from sklearn.model_selection import RepeatedKFold, RepeatedStratifiedKFold, chec
 
 from atklearn.losses.aggregate import check_losses, ranked_loss, resolve_drop
 from atklearn.losses.individual import Array, Task
-from atklearn.losses.messages import shown
 from atklearn.measures.scores import resolve_scoring
+from atklearn.runtime.messages import shown
 from atklearn.selection.choosing import corrected_standard_error
 from atklearn.selection.folds import Split
 

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from atklearn.encoding.encoded import Encoded
+from atklearn.encoding.tensors import class_masses
 from atklearn.losses.individual import Array
-from atklearn.problems.encoding import Encoded
-from atklearn.problems.namespaces import Tensor, on_host
-from atklearn.problems.tensors.tensor_checks import class_masses
+from atklearn.runtime.namespaces import Tensor, on_host
 from atklearn.selection.distribution import Marked, few_marked, merged, row_factors
 
 __all__ = ["few_tensor_rows", "tensor_marks"]

@@ -9,11 +9,11 @@ from typing import Any, Protocol, Self, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from atklearn.encoding.encoded import Coefficients, Encoded, Problems
 from atklearn.losses.individual import Array
-from atklearn.problems.encoding import Coefficients, Encoded, Problems
+from atklearn.runtime.threads import steady_blas
 from atklearn.selection.judging import Decides, Judge, Unseen
 from atklearn.selection.paths import ATkPath, grid_cells, solve_path
-from atklearn.stores.threads import steady_blas
 
 __all__ = ["GRID_TOL", "FilledFold", "Fold", "Split", "cv_results", "fill_cells"]
 

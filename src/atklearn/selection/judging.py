@@ -13,11 +13,11 @@ import numpy.typing as npt
 from sklearn.base import is_classifier
 from sklearn.metrics import check_scoring
 
+from atklearn.encoding.encoded import Encoded, class_factors
 from atklearn.losses.individual import Array, IndividualLoss, Task, resolve_individual_loss
 from atklearn.measures.answers import Answers
 from atklearn.measures.scores import MeasureScorer
-from atklearn.problems.encoding import Encoded, class_factors
-from atklearn.problems.namespaces import on_host
+from atklearn.runtime.namespaces import on_host
 
 __all__ = ["Decides", "Judge", "Unseen", "WorstLosses", "lend_coefficients"]
 

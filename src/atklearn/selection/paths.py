@@ -13,14 +13,13 @@ from sklearn.exceptions import ConvergenceWarning
 
 from atklearn.core.grid import solve_grid
 from atklearn.core.problem import Solution
+from atklearn.encoding.encoded import ProblemEncoder, Problems, enter_training, intercept_kind
 from atklearn.losses.aggregate import resolve_drop, resolve_k
 from atklearn.losses.individual import Array, IndividualLoss, resolve_individual_loss, task_of
-from atklearn.losses.messages import shown, stack_level
-from atklearn.problems.device_room import saying_what_fits
-from atklearn.problems.encoding import ProblemEncoder, Problems, enter_training, intercept_kind
-from atklearn.problems.namespaces import home_of, same_home
-from atklearn.solvers.ranked.ranked_grid import solve_ranked_grid
-from atklearn.stores.threads import steady_blas
+from atklearn.ranked.ranked_grid import solve_ranked_grid
+from atklearn.runtime.messages import shown, stack_level
+from atklearn.runtime.namespaces import home_of, same_home, saying_what_fits
+from atklearn.runtime.threads import steady_blas
 
 __all__ = ["ATkPath", "atk_path", "grid_cells", "solve_path"]
 
@@ -91,8 +90,7 @@ class ATkPath:
         """
         home = same_home(self.coefs, X, "ATkPath.decision()")
         if home is not None:
-            from atklearn.problems.tensors.tensor_checks import as_floats
-            from atklearn.problems.tensors.tensor_decisions import tensor_scores
+            from atklearn.encoding.tensors import as_floats, tensor_scores
 
             coefs, intercepts = home.enter(self.coefs), home.enter(self.intercepts)
             models = coefs.reshape(-1, coefs.shape[-1]), intercepts.reshape(-1)

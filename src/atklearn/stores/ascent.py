@@ -17,10 +17,11 @@ from typing import Any
 import numpy as np
 
 from atklearn.core.point import Sides
-from atklearn.losses.compiling import njit
 from atklearn.losses.individual import Array
-from atklearn.stores import smoothing, threads
-from atklearn.stores.access import add, dot, square
+from atklearn.runtime import threads
+from atklearn.runtime.compiling import njit
+from atklearn.stores import passes
+from atklearn.stores.passes import add, dot, square
 
 __all__ = ["CompiledAscent"]
 
@@ -75,9 +76,9 @@ class CompiledAscent:
     def _start_from(self, density: Array) -> None:
         """Take these densities, in the amount that is best for the dual."""
         s, u, (feasible, pulls) = self.s, self.u, np.empty((2, self.u.size))
-        sides = Sides(*threads.block_sums(smoothing.weigh_sides, 5, u.size, 1.0, u, density, self.slope).tolist())
+        sides = Sides(*threads.block_sums(passes.weigh_sides, 5, u.size, 1.0, u, density, self.slope).tolist())
         factors = sides.feasible(self.balanced)
-        threads.over_rows(smoothing.scale_sides, u.size, 1.5, u, density, self.slope, *factors, feasible, pulls)
+        threads.over_rows(passes.scale_sides, u.size, 1.5, u, density, self.slope, *factors, feasible, pulls)
         gradient, total = pulls @ self.X, float(pulls.sum())
         steepness = self.C * float(gradient @ gradient) + (0.0 if self.balanced else self.give * total**2)
         value = float((u * feasible) @ s)

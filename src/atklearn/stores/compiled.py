@@ -1,32 +1,441 @@
 """Rows in memory, dense or CSR, with every pass over them compiled; they answer as the plain store does.
 
-What is written in place belongs to a :class:`Workspace`: a state borrows its arrays there, and gives them back when
-nobody holds it any more.
+:class:`Features` cuts passes over X into blocks, :class:`Paying` those over the losses; then the weighted Gram matrix
+(which rows go in, their weights, the matrix or its products), and the store. What is written in place belongs to a
+:class:`Workspace`: a state borrows its arrays there, and gives them back when nobody holds it any more.
 """
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 
 from atklearn.core.coordinates import Rotation, Units, convert, helpful_units, is_worth_rotating, rotate
+from atklearn.core.packed import PackedSymmetric
 from atklearn.core.point import Bound, Form, Gram, Proof, Reading, SettledSums, Sides
 from atklearn.core.ranking import Between
 from atklearn.core.store import Store, Subset, spread_places
 from atklearn.losses.aggregate import rank_of
+from atklearn.losses.compiled import compiled
 from atklearn.losses.individual import Array, IndividualLoss, Kink
-from atklearn.stores import fused, hessian, passes, smoothing, threads
+from atklearn.runtime import threads
+from atklearn.stores import passes
 from atklearn.stores.ascent import CompiledAscent
-from atklearn.stores.expansion import Losses, Paying
-from atklearn.stores.features import Features
-from atklearn.stores.picking import Places, largest_places
+from atklearn.stores.passes import readable
 
-__all__ = ["CompiledRows", "CompiledState"]
+__all__ = [
+    "CompiledRows",
+    "CompiledState",
+    "Features",
+    "Losses",
+    "Paying",
+    "PickedRows",
+    "Places",
+    "gram_matrix",
+    "largest_places",
+    "operator",
+    "packed_gram",
+    "sample_by_weight",
+    "sample_runs",
+    "tell_enough",
+    "weighted_rows",
+]
+
+Places: TypeAlias = npt.NDArray[np.intp]
+
+# Neighbouring rows drawn together.
+_RUN = 8
+# Rows drawn alike are good enough if at least this part of them carries the weight, or so many for every column.
+_EVEN = 0.3
+_FOR_A_COLUMN = 100
+
+
+def tell_enough(n_drawn: int, n_columns: int, count: int, weight: float, square: float) -> bool:
+    """Say whether rows drawn alike tell a weighted sum well.
+
+    Parameters
+    ----------
+    n_drawn, n_columns : int
+        How many are drawn, and how many numbers each has.
+    count : int
+    weight, square : float
+        Sums of so many weights, and of their squares.
+
+    Examples
+    --------
+    >>> tell_enough(100, 2, 4, 4.0, 4.0), tell_enough(100, 2, 4, 4.0, 16.0)  # 1 + 1 + 1 + 1, and 4 + 0 + 0 + 0
+    (True, False)
+    """
+    return weight * weight * n_drawn >= min(_EVEN * n_drawn, _FOR_A_COLUMN * n_columns) * count * square
+
+
+def sample_runs(rows: Places, most: int, rng: np.random.Generator) -> Places:
+    """Draw ``most`` of the rows: short runs, one from each of as many equal parts; random, yet quick to read."""
+    runs = most // _RUN
+    starts = ((np.arange(runs) + rng.random(runs)) * ((rows.size - _RUN) / runs)).astype(np.intp)
+    return np.asarray(rows[(starts[:, None] + np.arange(_RUN)).ravel()])
+
+
+def sample_by_weight(weights: Array, most: int, rng: np.random.Generator) -> tuple[Places, Array]:
+    """Draw ``most`` places, each as often as it weighs; return them, sorted, and how many places each stands for.
+
+    Examples
+    --------
+    >>> places, scale = sample_by_weight(np.array([0.0, 2.0, 0.0, 6.0]), 4, np.random.default_rng(0))
+    >>> places, scale
+    (array([1, 3, 3, 3]), array([1.        , 0.33333333, 0.33333333, 0.33333333]))
+    """
+    ends = np.cumsum(weights)
+    step = float(ends[-1]) / most
+    if step == 0.0:  # nothing has weight
+        return np.zeros(0, dtype=np.intp), np.zeros(0)
+    # one from each of as many equal parts of the weight
+    places = np.searchsorted(ends, (np.arange(most) + rng.random(most)) * step, side="right")
+    places = np.minimum(places, np.flatnonzero(weights)[-1])  # rounding may reach beyond the last that has weight
+    return places, step / weights[places]
+
+
+def largest_places(losses: Array, count: int) -> Places:
+    """Return the sorted places of the largest losses."""
+    count = min(max(count, 1), losses.size)
+    return np.sort(np.argpartition(losses, losses.size - count)[losses.size - count :])
+
+
+class PickedRows:
+    """Some of the rows, and their places."""
+
+    def __init__(self, whole: Any, places: Places) -> None:
+        self.whole, self.places = whole, places
+        self.rows = whole.take(places)
+
+    def restrict(self, density: Array) -> Array:
+        """Return the densities of these rows."""
+        return density[self.places]
+
+    def extend(self, density: Array) -> Array:
+        """Return densities of all rows."""
+        out = np.zeros(self.whole.n_rows)
+        out[self.places] = density
+        return out
+
+
+# Entries in a block; and how many blocks there are at most, each with a sum for every column.
+ENTRIES = 1 << 17
+_MOST_BLOCKS = 256
+_ENTRY_COST = 0.5  # nanoseconds
+
+
+class Features:
+    """A matrix in memory, with a column of ones that is never stored, or without.
+
+    Parameters
+    ----------
+    X : {ndarray, CSR matrix} of shape (n_rows, d)
+    has_ones : bool
+        Whether there is a column of ones, the last.
+    """
+
+    def __init__(self, X: Any, has_ones: bool) -> None:
+        self.X = X
+        self.has_ones = has_ones
+        self.readable = readable(X)
+        self.is_sparse = bool(sp.issparse(X))
+        self.n_rows, self.d = (int(size) for size in X.shape)
+        self.n_columns = self.d + has_ones
+        n_entries = X.nnz if self.is_sparse else X.size
+        self.entries_per_row = n_entries / max(self.n_rows, 1)
+        # A block has many enough entries for its sums, one per column, to be few beside them.
+        least = max(ENTRIES, 4 * self.d, n_entries // _MOST_BLOCKS)
+        self.block = max(int(least / max(self.entries_per_row, 1.0)), 1)
+
+    def split(self, z: Array) -> tuple[Array, float]:
+        """Return the weights of the features and the intercept."""
+        return (z[:-1], float(z[-1])) if self.has_ones else (z, 0.0)
+
+    def over(self, work: Callable[..., Any], n: int, *arguments: Any) -> None:
+        """Do work on n rows, block by block: see :func:`atklearn.runtime.threads.run`."""
+        if n <= self.block:
+            work(0, 1, self.block, *arguments)
+            return
+        cost = _ENTRY_COST * n * self.entries_per_row
+        threads.run(work, threads.count_blocks(n, self.block), cost, self.block, *arguments)
+
+    def sums(self, work: Callable[..., Any], n: int, *arguments: Any, n_sums: int | None = None) -> Array:
+        """Return what work on n rows, block by block, sums up: for every column, if nothing else is said."""
+        if n <= self.block:
+            sums = np.empty((1, n_sums or self.n_columns))
+            work(0, 1, self.block, *arguments, sums)
+            return np.asarray(sums[0])
+        sums = np.empty((threads.count_blocks(n, self.block), n_sums or self.n_columns))
+        self.over(work, n, *arguments, sums)
+        return threads.add_up(sums)
+
+    def take(self, places: Places) -> Any:
+        """Return a copy of some rows."""
+        if self.is_sparse:
+            return self.X[places]
+        out = np.empty((places.size, self.d), dtype=self.X.dtype)
+        self.over(passes.copy_rows, places.size, self.X, places, out)
+        return out
+
+    def predict(self, w: Array, bias: float, out: Array) -> Array:
+        """Fill ``out`` with ``X w + bias``."""
+        self.over(passes.predict, self.n_rows, self.readable, w, bias, out)
+        return out
+
+    def pull_back(self, a: Array) -> Array:
+        """Return ``X^T a``."""
+        return self.sums(passes.pull_back, self.n_rows, self.readable, a, self.d)
+
+    def pull_back_all(self, vectors: Sequence[Array]) -> list[Array]:
+        """Return ``X^T a`` for several vectors, from one pass over X."""
+        if len(vectors) == 1:
+            return [self.pull_back(vectors[0])]
+        n_sums = len(vectors) * self.n_columns
+        sums = self.sums(passes.pull_back_all, self.n_rows, self.readable, np.array(vectors), self.d, n_sums=n_sums)
+        return list(sums.reshape(len(vectors), self.n_columns))
+
+    def pull_back_rows(self, rows: Places, a: Array) -> Array:
+        """Return ``X^T a`` of some rows, ``a`` having one entry for each of these."""
+        return self.sums(passes.pull_back_rows, rows.size, self.readable, rows, a, self.d)
+
+    def gram_product(self, rows: Places, h: Array, w: Array, bias: float) -> Array:
+        """Return ``sum(h_i (x_i . w + bias) x_i)`` over some rows."""
+        return self.sums(passes.gram_product, rows.size, self.readable, rows, h, w, bias)
+
+    def column_squares(self, rows: Places, h: Array) -> Array:
+        """Return ``sum(h_i x_ij^2)`` over some rows, for every column."""
+        return self.sums(passes.column_squares, rows.size, self.readable, rows, h, self.d)
+
+    def weighted_squares(self, mass: Array) -> float:
+        """Return ``sum(mass_i |x_i|^2)``, without the column of ones."""
+        return float(self.sums(passes.weighted_squares, self.n_rows, self.readable, mass, n_sums=1)[0])
+
+
+# Predictions whose losses a loss without compiled code expands at once, so that its temporaries stay in the cache.
+_BLOCK = 8192
+
+
+class Losses:
+    """What is known at one z: predictions, smooth parts and their slopes, densities and pulls ``a = u r s'``."""
+
+    __slots__ = ("a", "f", "r", "s", "slope")
+
+    def __init__(self, n_rows: int, numbers: Array | None = None) -> None:
+        numbers = np.empty((5, n_rows)) if numbers is None else numbers
+        self.f: Array = numbers[0]
+        self.s: Array = numbers[1]
+        self.slope: Array = numbers[2]
+        self.r: Array = numbers[3]
+        self.a: Array = numbers[4]
+
+
+class Paying:
+    """Targets and the loss they pay, without the features.
+
+    Parameters
+    ----------
+    loss : IndividualLoss
+    y : ndarray of shape (n_rows,)
+    """
+
+    def __init__(self, loss: IndividualLoss, y: Array) -> None:
+        self.loss, self.y = loss, y
+        self.kink = Kink(loss.kink)
+        self.compiled_loss = compiled(loss)
+
+    def expand(self, start: Array, t: float, direction: Array, into: Losses) -> None:
+        """Fill in predictions ``start + t * direction``, ``s`` and its slope."""
+        if self.compiled_loss is not None:
+            arguments = self.compiled_loss, start, t, direction, self.y, into.f, into.s, into.slope
+            threads.over_rows(passes.expand_along, self.y.size, 3.0, *arguments)
+            return
+        into.f[:] = start + t * direction
+        for begin in range(0, self.y.size, _BLOCK):
+            part = slice(begin, begin + _BLOCK)
+            into.s[part], into.slope[part], _ = self.loss.expand(into.f[part], self.y[part])
+
+    def curvatures(self, at: Losses, rows: Places, *, cautious: bool) -> Array:
+        """Return the second derivatives of ``s`` for some rows: see :meth:`atklearn.core.point.Point.curvature`."""
+        if self.compiled_loss is None:
+            out = np.asarray(self.loss.expand(at.f[rows], self.y[rows])[2], dtype=np.float64)
+        else:
+            out = np.empty(rows.size)
+            threads.over_rows(passes.curvatures, rows.size, 3.0, self.compiled_loss, at.f, self.y, rows, out)
+        if cautious and self.kink is Kink.NONE:
+            out = np.maximum(out, at.slope[rows] ** 2 / np.maximum(2.0 * at.s[rows], 1e-300))
+        return out
+
+
+# Rows scaled at once for the Hessian: few enough for the cache, enough for BLAS.
+GRAM_BLOCK = 2048
+# Rows whose sum is kept apart, at least, and the number of such sums at most.
+_APART = 4
+_MOST_PARTS = 64
+# Of a large Hessian's rows, so few are scaled at once that their copy is small beside X.
+_SMALL_BLOCK = 256
+
+_Weighed: TypeAlias = tuple[Places, Array, Array, float]
+"""Rows that have weight, their weights and pulls, and the mass of the tied."""
+
+
+def weighted_rows(
+    paid: Paying, at: Losses, u: Array, mu: float, n_columns: int, *, cautious: bool, most: int | None, seed: int
+) -> tuple[Places, Array, Array, float, bool]:
+    """Return the rows that go into the Hessian, all or up to ``most`` of either kind, their weights and pulls.
+
+    With them the mass of the tied ones, each standing for those left out, and whether there are such: see
+    :meth:`atklearn.core.point.Point.curvature`.
+    """
+    picked, n_tied = _strata(at.r)
+
+    def weigh(rows: Places, scale: Array) -> _Weighed:
+        return _weigh(rows, scale, at.r, at.slope, paid.curvatures(at, rows, cautious=cautious), u, mu)
+
+    if most is None or picked.size <= most:
+        return *weigh(picked, np.ones(picked.size)), False
+    rng = np.random.default_rng(seed)
+    strata = picked[:n_tied], picked[n_tied:]
+    parts = [_weigh_some(stratum, most, n_columns, rng, weigh) for stratum in strata]
+    kept, h, pulls = (np.concatenate([part[place] for part in parts]) for place in range(3))
+    return kept, h, pulls, parts[0][3] + parts[1][3], True
+
+
+def _weigh_some(
+    rows: Places, most: int, n_columns: int, rng: np.random.Generator, weigh: Callable[[Places, Array], _Weighed]
+) -> _Weighed:
+    """Weigh up to ``most`` of the rows, each for as many as it stands for.
+
+    Neighbours are quick to read and mostly as good as any others. Where few rows carry the weight, as on labels that
+    are well separated, these have to be found: every row is weighed then.
+    """
+    if rows.size <= most:
+        return weigh(rows, np.ones(rows.size))
+    drawn = sample_runs(rows, most, rng)
+    weighed = weigh(drawn, np.full(drawn.size, rows.size / drawn.size))
+    h = weighed[1]
+    if tell_enough(drawn.size, n_columns, drawn.size, float(h.sum()), float(h @ h)):
+        return weighed
+    kept, h, *_ = weigh(rows, np.ones(rows.size))
+    places, scale = sample_by_weight(h, most, rng)
+    return weigh(kept[places], scale)
+
+
+def _strata(r: Array) -> tuple[Places, int]:
+    """Return the rows of positive density, those strictly between its bounds first, and how many these are."""
+    if r.size <= threads.BLOCK:
+        return passes.few_strata(r)  # type: ignore[no-any-return]
+    counts = np.empty((threads.count_blocks(r.size, threads.BLOCK), 2), dtype=np.intp)
+    threads.over_rows(passes.count_strata, r.size, 0.5, r, counts)
+    ends = np.cumsum(counts, axis=0)
+    n_tied, n_full = (int(end) for end in ends[-1])
+    rows = np.empty(n_tied + n_full, dtype=np.intp)
+    threads.over_rows(passes.fill_strata, r.size, 1.0, r, ends - counts + [0, n_tied], rows)
+    return rows, n_tied
+
+
+def _weigh(
+    picked: Places, scale: Array, r: Array, slope: Array, curvatures: Array, u: Array, mu: float
+) -> _Weighed:  # fmt: skip
+    """Return the rows that have weight, their weights and pulls, and the mass of the tied: see ``passes.weigh``."""
+    n = picked.size
+    kept, (h, pulls) = np.empty(n, dtype=np.intp), np.empty((2, n))
+    n_blocks = 1 if n <= threads.BLOCK else threads.count_blocks(n, threads.BLOCK)
+    sums = np.empty((n_blocks, 2))
+    threads.over_rows(passes.weigh, n, 4.0, picked, scale, r, slope, curvatures, u, mu, kept, h, pulls, sums)
+    if n_blocks == 1:
+        count = int(sums[0, 0])
+        return kept[:count], h[:count], pulls[:count], float(sums[0, 1])
+    starts = np.concatenate([[0], np.cumsum(sums[:, 0].astype(np.intp))])
+    count = int(starts[-1])
+    if count < n:
+        gaps = kept, h, pulls
+        kept, (h, pulls) = np.empty(count, dtype=np.intp), np.empty((2, count))
+        threads.over_rows(passes.close_gaps, n, 1.0, starts, *gaps, kept, h, pulls)
+    return kept, h, pulls, float(np.add.reduce(sums[:, 1]))
+
+
+def gram_matrix(features: Features, picked: Places, h: Array) -> Array:
+    """Return ``sum(h_i x_i x_i^T)`` over the picked rows, by products ``B^T B``, which BLAS does half of."""
+    d, n = features.n_columns, picked.size
+    if n <= GRAM_BLOCK and not features.is_sparse:
+        scaled = np.empty((n, d))
+        passes.scale_rows(features.X, picked, h, scaled)
+        return np.asarray(scaled.T @ scaled)
+    size = GRAM_BLOCK * max(_APART, -(-n // (GRAM_BLOCK * _MOST_PARTS)), -(-4 * d // GRAM_BLOCK))
+    n_parts = threads.count_blocks(n, size)
+    if features.is_sparse:
+        squares = features.entries_per_row**2 + 1.0
+        if n * squares < 4.0 * n_parts * d * d:  # so few entries that several sums would cost more than they save
+            size, n_parts = max(n, 1), 1
+        parts = np.empty((n_parts, d, d))
+        threads.run(passes.sparse_gram, n_parts, n * squares, size, features.readable, picked, h, features.d, parts)
+    else:
+        plain = n == features.n_rows > GRAM_BLOCK and features.X.dtype == h.dtype and h.min() == h.max()
+        parts = np.zeros((n_parts, d, d))
+        add_grams = _add_plain_grams if plain else _add_grams
+        threads.run(add_grams, n_parts, 0.05 * n * d * d, size, features, picked, h, parts)
+        if plain:
+            parts *= h[0]
+    return threads.add_up(parts.reshape(n_parts, d * d)).reshape(d, d)
+
+
+def _add_grams(first: int, last: int, size: int, features: Features, picked: Places, h: Array, parts: Array) -> None:
+    scaled = np.empty((min(GRAM_BLOCK, picked.size), features.n_columns))
+    for part in range(first, last):
+        end = min((part + 1) * size, picked.size)
+        for begin in range(part * size, end, GRAM_BLOCK):
+            some = slice(begin, min(begin + GRAM_BLOCK, end))
+            block = scaled[: some.stop - begin]
+            passes.scale_rows(features.X, picked[some], h[some], block)
+            parts[part] += block.T @ block
+
+
+def _add_plain_grams(
+    first: int, last: int, size: int, features: Features, _picked: Places, _h: Array, parts: Array
+) -> None:  # fmt: skip
+    """Do the same where all rows count and are alike, as in ridge regression: without a scaled copy."""
+    d, ones = features.d, np.ones(GRAM_BLOCK)
+    for part in range(first, last):
+        H, end = parts[part], min((part + 1) * size, features.n_rows)
+        for begin in range(part * size, end, GRAM_BLOCK):
+            block = features.X[begin : min(begin + GRAM_BLOCK, end)]
+            H[:d, :d] += block.T @ block
+            H[d:, :d] += ones[: len(block)] @ block
+            H[d:, d:] += len(block)
+        H[:d, d:] = H[d:, :d].T
+
+
+def packed_gram(features: Features, picked: Places, h: Array) -> PackedSymmetric:
+    """Return ``sum(h_i x_i x_i^T)`` over the picked rows of an array, for many columns."""
+    total = PackedSymmetric(features.n_columns)
+    size = min(max(picked.size // 8, _SMALL_BLOCK), GRAM_BLOCK)
+    scaled = np.empty((min(size, picked.size), features.n_columns))
+    for begin in range(0, picked.size, size):
+        part = slice(begin, begin + size)
+        block = scaled[: picked.size - begin]
+        passes.scale_rows(features.X, picked[part], h[part], block)
+        total.add_gram(block)
+    return total
+
+
+def operator(features: Features, picked: Places, h: Array) -> tuple[Any, Array]:
+    """Return the function v -> H v, one pass over the picked rows, and the diagonal of H."""
+    if 2 * picked.size < features.n_rows:  # conjugate gradients pass over them many times: worth a copy
+        features, picked = Features(features.take(picked), features.has_ones), np.arange(picked.size)
+    diagonal = features.column_squares(picked, h)
+
+    def product(v: Array) -> Array:
+        return features.gram_product(picked, h, v[: features.d], float(v[-1]) if features.has_ones else 0.0)
+
+    return product, diagonal
+
 
 # With more columns than this, what counts is that BLAS does half of a Hessian only.
 _FEW_COLUMNS = 64
@@ -80,7 +489,7 @@ class CompiledRows(Store):
         self._conditioned: dict[bool, tuple[CompiledRows, Units | Rotation] | None] = {}
         self._rotations = {} if rotations is None else rotations  # shared by all rows of the same X
         # So small that several passes are made in one call: the calls cost more than the passes.
-        is_short = self.n_rows <= hessian.GRAM_BLOCK and self.n_columns <= _FEW_COLUMNS
+        is_short = self.n_rows <= GRAM_BLOCK and self.n_columns <= _FEW_COLUMNS
         self.is_small = is_short and self.is_dense and self.compiled_loss is not None
 
     # States
@@ -107,7 +516,7 @@ class CompiledRows(Store):
     def predict_and_expand(self, z: Array, into: Any) -> None:
         """Fill in the predictions of z, ``s`` and its slope."""
         if self.is_small:
-            fused.predict_and_expand(self.compiled_loss, self.X, *self.split(z), self.y, into.f, into.s, into.slope)
+            passes.predict_and_expand(self.compiled_loss, self.X, *self.split(z), self.y, into.f, into.s, into.slope)
         else:
             self.paid.expand(self.features.predict(*self.split(z), into.f), 0.0, into.f, into)
 
@@ -156,7 +565,7 @@ class CompiledRows(Store):
         """Return the sums at a threshold; the state given has its densities."""
         way = state.f if along is None else along.f
         sums = threads.block_sums(
-            smoothing.settle_blocks, smoothing.N_SUMS, self.n_rows, 4.0, state.s, state.slope, centre, state.top.u, mu,
+            passes.settle_blocks, passes.N_SUMS, self.n_rows, 4.0, state.s, state.slope, centre, state.top.u, mu,
             lam, self.two_sided, way, state.r, state.a,
         )  # fmt: skip
         return SettledSums(*sums.tolist()), state.settled()
@@ -164,7 +573,7 @@ class CompiledRows(Store):
     def top(self, state: CompiledState, centre: Array, mu: float) -> float:
         """Return the threshold above which every density is zero."""
         tops = np.empty(threads.count_blocks(self.n_rows, threads.BLOCK))
-        threads.over_rows(smoothing.top_blocks, self.n_rows, 1.0, state.s, centre, mu, self.two_sided, tops)
+        threads.over_rows(passes.top_blocks, self.n_rows, 1.0, state.s, centre, mu, self.two_sided, tops)
         return float(tops.max())
 
     def smoothed(
@@ -172,11 +581,11 @@ class CompiledRows(Store):
     ) -> tuple[Reading, CompiledState]:
         """Search in passes that sum up no more than the search asks for, of few rows in one call with the rest."""
         if self.n_rows > threads.BLOCK:
-            lam = smoothing.find_threshold(state.s, centre, state.top.u, mu, guess, self.two_sided)
+            lam = passes.find_threshold(state.s, centre, state.top.u, mu, guess, self.two_sided)
             sums, state = self.settle(state, centre, mu, lam, along)
             return Reading.of(lam, sums), state
         way = state.f if along is None else along.f
-        reading = smoothing.settle_few(
+        reading = passes.settle_few(
             state.s, state.slope, centre, state.top.u, mu, guess, self.two_sided, way, state.r, state.a
         )
         return Reading(*reading), state.settled()
@@ -188,7 +597,7 @@ class CompiledRows(Store):
         if not self.is_small:
             return super().smoothed_along(state, t, along, centre, mu, guess)
         there = state.like()
-        reading = fused.look(
+        reading = passes.look(
             self.compiled_loss, state.f, t, along.f, self.y, there.f, there.s, there.slope, centre, state.top.u, mu,
             guess, self.two_sided, there.r, there.a,
         )  # fmt: skip
@@ -211,21 +620,21 @@ class CompiledRows(Store):
         self._settled(state)
         if form == "matrix" and self.is_small and (most is None or self.n_rows <= most):
             H, pulls = np.empty((self.n_columns, self.n_columns)), np.empty(self.n_columns)
-            tied = fused.hessian(
+            tied = passes.hessian(
                 self.compiled_loss, self.X, state.f, self.y, state.s, state.slope, state.r, state.top.u, mu,
                 cautious and self.kink is Kink.NONE, H, pulls,
             )  # fmt: skip
             return Gram(pulls, tied, is_sampled=False, matrix=H)
-        picked, h, pulls_of_rows, tied, is_sampled = hessian.weighted_rows(
+        picked, h, pulls_of_rows, tied, is_sampled = weighted_rows(
             self.paid, state, state.top.u, mu, self.n_columns, cautious=cautious, most=most, seed=seed
         )
         gram = Gram(self.features.pull_back_rows(picked, pulls_of_rows), tied, is_sampled)
         if form == "product":
-            product, diagonal = hessian.operator(self.features, picked, h)
+            product, diagonal = operator(self.features, picked, h)
             return gram._replace(product=product, diagonal=diagonal)
         if form == "packed":
-            return gram._replace(packed=hessian.packed_gram(self.features, picked, h))
-        return gram._replace(matrix=hessian.gram(self.features, picked, h))
+            return gram._replace(packed=packed_gram(self.features, picked, h))
+        return gram._replace(matrix=gram_matrix(self.features, picked, h))
 
     # Proof
 
@@ -237,7 +646,7 @@ class CompiledRows(Store):
             return None
         density = state.density if state.density is not None else self._settled(state).r
         r, gradient = np.empty(self.n_rows), np.empty(self.n_columns)
-        value, threshold, slack = fused.prove(
+        value, threshold, slack = passes.prove(
             self.compiled_loss, self.X, *self.split(z), self.y, state.top.u, rank_of(k / self.each, self.n_rows),
             balanced, state.f, state.s, state.slope, is_fresh, density, r, gradient,
         )  # fmt: skip
@@ -246,14 +655,14 @@ class CompiledRows(Store):
     def sides(self, state: CompiledState) -> Sides:
         """Return pulls and masses."""
         r = self._settled(state).r
-        sums = threads.block_sums(smoothing.weigh_sides, 5, self.n_rows, 1.0, state.top.u, r, state.slope)
+        sums = threads.block_sums(passes.weigh_sides, 5, self.n_rows, 1.0, state.top.u, r, state.slope)
         return Sides(*sums.tolist())
 
     def scaled(self, state: CompiledState, up: float, down: float, level: float) -> CompiledState:
         """Return the state with other densities."""
         there = state.beside()
         threads.over_rows(
-            smoothing.scale_sides, self.n_rows, 1.5, state.top.u, state.r, state.slope, up, down, level, there.r,
+            passes.scale_sides, self.n_rows, 1.5, state.top.u, state.r, state.slope, up, down, level, there.r,
             there.a,
         )  # fmt: skip
         return there
@@ -261,7 +670,7 @@ class CompiledRows(Store):
     def bound(self, exact: CompiledState, feasible: CompiledState, lam: float) -> Bound:
         """Return the sums over all rows."""
         sums = threads.block_sums(
-            smoothing.bound_blocks, 4, self.n_rows, 2.0, exact.s, exact.f, feasible.s, feasible.slope, feasible.f,
+            passes.bound_blocks, 4, self.n_rows, 2.0, exact.s, exact.f, feasible.s, feasible.slope, feasible.f,
             feasible.r, feasible.top.u, lam, self.two_sided,
         )  # fmt: skip
         return Bound(*sums.tolist())

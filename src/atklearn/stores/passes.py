@@ -1,18 +1,260 @@
-"""The compiled passes over the rows: predictions, losses, gradient, Hessian.
+"""All compiled loops over rows: how a row of X is read, and every pass, over rows in blocks.
 
-Each works on blocks of rows, ``first`` to ``last`` of a size, and what it sums up it leaves per block: see
-:mod:`atklearn.stores.threads`. Where ``rows`` are given, the blocks are of these.
+**Access.** Every loop reads rows through a few functions and so has one text for NumPy arrays and for CSR. Each has a
+plain Python form, which loops run that are not compiled (a loss that exists in Python only), and one compiled form per
+kind of X. Places are unsigned there: then no access has to ask whether an index is negative, and counts from the end.
+
+**Passes** work on blocks of rows, ``first`` to ``last`` of a size, and leave what they sum up per block: see
+:mod:`atklearn.runtime.threads`. Where ``rows`` are given, the blocks are of these. Loops are short and touch few
+arrays, some rows at a time: so the processor works on several rows at once, and what one loop has written the next
+still finds in the cache. What they compute is said in :mod:`atklearn.core.point`.
+
+**Whole moves** as one call, at the end, are for data so small that the calls cost more than the passes.
 """
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
+import scipy.sparse as sp
 
-from atklearn.losses.compiled import expand_one, expand_slopes
-from atklearn.losses.compiling import FAST_SUMS, njit
-from atklearn.stores.access import add, add_all, add_squares, between, dot, square
+from atklearn.core.point import FOUND, LOOK, balance, conclude, narrow, search_threshold
+from atklearn.losses.compiled import ABSOLUTE, POSITIVE_PART, expand_one, expand_slopes
+from atklearn.losses.individual import Array
+from atklearn.runtime import threads
+from atklearn.runtime.compiling import FAST_SUMS, intrinsic, ir, njit, overload, types
 
-_IN_CACHE = 2048  # rows whose losses are expanded at once
+__all__ = [
+    "CSR", "N_SUMS", "add", "add_all", "add_squares", "add_twice", "between", "bound_blocks", "dot", "fetch",
+    "find_threshold", "hessian", "look", "predict_and_expand", "prove", "readable", "scale_sides", "settle_blocks",
+    "settle_few", "square", "top_blocks", "weigh_sides",
+]  # fmt: skip
+
+# Bytes that the processor fetches at once.
+_CACHE_LINE = 64
+# Columns from which on it takes longer to add zero times a row than to find out that it is zero times.
+_LONG_ROW = 256
+
+
+class CSR(NamedTuple):
+    """The three arrays of a CSR matrix."""
+
+    data: Array
+    indices: Any
+    indptr: Any
+
+
+def readable(X: Any) -> Any:
+    """Return X as compiled loops take it: a NumPy array as it is, a SciPy CSR matrix as its three arrays."""
+    return CSR(X.data, X.indices, X.indptr) if sp.issparse(X) else X
+
+
+def between(X, begin, end):  # type: ignore[no-untyped-def]
+    """Return rows ``begin`` to ``end``, without a copy."""
+    return CSR(X.data, X.indices, X.indptr[begin : end + 1]) if isinstance(X, CSR) else X[begin:end]
+
+
+def dot(X, i, v):  # type: ignore[no-untyped-def]
+    """Return row i times v."""
+    if isinstance(X, CSR):
+        part = slice(X.indptr[i], X.indptr[i + 1])
+        return float(X.data[part] @ v[X.indices[part]])
+    return float(X[i] @ v)
+
+
+def square(X, i):  # type: ignore[no-untyped-def]
+    """Return the squared norm of row i."""
+    row = X.data[X.indptr[i] : X.indptr[i + 1]] if isinstance(X, CSR) else X[i]
+    return float(row @ row)
+
+
+def add(X, i, factor, out):  # type: ignore[no-untyped-def]
+    """Add ``factor`` times row i to ``out``."""
+    if isinstance(X, CSR):
+        part = slice(X.indptr[i], X.indptr[i + 1])
+        np.add.at(out, X.indices[part], factor * X.data[part])
+    else:
+        out += factor * X[i]
+
+
+def add_twice(X, i, factor, out, ratio, other):  # type: ignore[no-untyped-def]
+    """Add ``factor`` times row i to ``out``, and ``ratio`` times that to ``other``."""
+    add(X, i, factor, out)
+    add(X, i, ratio * factor, other)
+
+
+def add_all(X, factors, out):  # type: ignore[no-untyped-def]
+    """Add every row times its factor to ``out``."""
+    for i in range(factors.size):
+        if factors[i] != 0.0:
+            add(X, i, factors[i], out)
+
+
+def add_squares(X, i, factor, out):  # type: ignore[no-untyped-def]
+    """Add ``factor`` times the squares of row i to ``out``."""
+    if isinstance(X, CSR):
+        part = slice(X.indptr[i], X.indptr[i + 1])
+        np.add.at(out, X.indices[part], factor * X.data[part] ** 2)
+    else:
+        out[: X.shape[1]] += factor * X[i] ** 2
+
+
+def fetch(X, i):  # type: ignore[no-untyped-def]
+    """Ask for row i to be in the cache soon: rows in random order are waited for longer than they are worked on."""
+
+
+@overload(between)
+def _compile_between(X, begin, end):  # type: ignore[no-untyped-def]  # noqa: ARG001
+    def dense(X, begin, end):  # type: ignore[no-untyped-def]
+        return X[begin:end]
+
+    def sparse(X, begin, end):  # type: ignore[no-untyped-def]
+        return CSR(X.data, X.indices, X.indptr[begin : end + 1])
+
+    return dense if isinstance(X, types.Array) else sparse
+
+
+@njit(cache=True, fastmath=FAST_SUMS)
+def _dense_dot(X, i, v):  # type: ignore[no-untyped-def]
+    result = 0.0
+    for j in range(X.shape[1]):
+        result += X[i, j] * v[j]
+    return result
+
+
+@overload(dot)
+def _compile_dot(X, i, v):  # type: ignore[no-untyped-def]  # noqa: ARG001
+    def dense(X, i, v):  # type: ignore[no-untyped-def]
+        return _dense_dot(X, i, v)
+
+    def sparse(X, i, v):  # type: ignore[no-untyped-def]
+        result = 0.0  # summed in order: gathering several entries at once is slower than one by one
+        for position in range(np.uint64(X.indptr[i]), np.uint64(X.indptr[i + 1])):
+            result += X.data[position] * v[np.uint32(X.indices[position])]
+        return result
+
+    return dense if isinstance(X, types.Array) else sparse
+
+
+@overload(square, jit_options={"fastmath": FAST_SUMS})
+def _compile_square(X, i):  # type: ignore[no-untyped-def]  # noqa: ARG001
+    def dense(X, i):  # type: ignore[no-untyped-def]
+        result = 0.0
+        for j in range(X.shape[1]):
+            result += np.float64(X[i, j]) * X[i, j]
+        return result
+
+    def sparse(X, i):  # type: ignore[no-untyped-def]
+        result = 0.0
+        for position in range(np.uint64(X.indptr[i]), np.uint64(X.indptr[i + 1])):
+            result += np.float64(X.data[position]) * X.data[position]
+        return result
+
+    return dense if isinstance(X, types.Array) else sparse
+
+
+@overload(add, jit_options={"fastmath": FAST_SUMS})
+def _compile_add(X, i, factor, out):  # type: ignore[no-untyped-def]  # noqa: ARG001
+    def dense(X, i, factor, out):  # type: ignore[no-untyped-def]
+        for j in range(X.shape[1]):
+            out[j] += factor * X[i, j]
+
+    def sparse(X, i, factor, out):  # type: ignore[no-untyped-def]
+        for position in range(np.uint64(X.indptr[i]), np.uint64(X.indptr[i + 1])):
+            out[np.uint32(X.indices[position])] += factor * X.data[position]
+
+    return dense if isinstance(X, types.Array) else sparse
+
+
+@overload(add_twice, jit_options={"fastmath": FAST_SUMS})
+def _compile_add_twice(X, i, factor, out, ratio, other):  # type: ignore[no-untyped-def]  # noqa: ARG001
+    def dense(X, i, factor, out, ratio, other):  # type: ignore[no-untyped-def]
+        for j in range(X.shape[1]):
+            part = factor * X[i, j]
+            out[j] += part
+            other[j] += ratio * part
+
+    def sparse(X, i, factor, out, ratio, other):  # type: ignore[no-untyped-def]
+        for position in range(np.uint64(X.indptr[i]), np.uint64(X.indptr[i + 1])):
+            j = np.uint32(X.indices[position])
+            part = factor * X.data[position]
+            out[j] += part
+            other[j] += ratio * part
+
+    return dense if isinstance(X, types.Array) else sparse
+
+
+@njit(cache=True, fastmath=FAST_SUMS)
+def _dense_add_all(X, factors, out):  # type: ignore[no-untyped-def]
+    long = X.shape[1] >= _LONG_ROW
+    for i in range(X.shape[0]):
+        if long and factors[i] == 0.0:
+            continue
+        for j in range(X.shape[1]):
+            out[j] += factors[i] * X[i, j]
+
+
+@overload(add_all)
+def _compile_add_all(X, factors, out):  # type: ignore[no-untyped-def]  # noqa: ARG001
+    def dense(X, factors, out):  # type: ignore[no-untyped-def]
+        _dense_add_all(X, factors, out)
+
+    def sparse(X, factors, out):  # type: ignore[no-untyped-def]
+        for i in range(factors.size):
+            if factors[i] != 0.0:
+                add(X, i, factors[i], out)
+
+    return dense if isinstance(X, types.Array) else sparse
+
+
+@overload(add_squares, jit_options={"fastmath": FAST_SUMS})
+def _compile_add_squares(X, i, factor, out):  # type: ignore[no-untyped-def]  # noqa: ARG001
+    def dense(X, i, factor, out):  # type: ignore[no-untyped-def]
+        for j in range(X.shape[1]):
+            out[j] += factor * np.float64(X[i, j]) * X[i, j]
+
+    def sparse(X, i, factor, out):  # type: ignore[no-untyped-def]
+        for position in range(np.uint64(X.indptr[i]), np.uint64(X.indptr[i + 1])):
+            out[np.uint32(X.indices[position])] += factor * X.data[position] * X.data[position]
+
+    return dense if isinstance(X, types.Array) else sparse
+
+
+@overload(fetch)
+def _compile_fetch(X, i):  # type: ignore[no-untyped-def]  # noqa: ARG001
+    def dense(X, i):  # type: ignore[no-untyped-def]
+        n_columns = X.shape[1]
+        for j in range(0, n_columns, _CACHE_LINE // X.itemsize):
+            _prefetch(X, i * n_columns + j)
+
+    def sparse(X, i):  # type: ignore[no-untyped-def]
+        begin, end = X.indptr[i], X.indptr[i + 1]
+        for position in range(begin, end, _CACHE_LINE // X.data.itemsize):
+            _prefetch(X.data, position)
+        for position in range(begin, end, _CACHE_LINE // X.indices.itemsize):
+            _prefetch(X.indices, position)
+
+    return dense if isinstance(X, types.Array) else sparse
+
+
+@intrinsic
+def _prefetch(_context, array, index):  # type: ignore[no-untyped-def]  # noqa: ARG001
+    """Emit the processor's instruction that starts to load an array element (by its flat position)."""
+
+    def emit(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        number = ir.IntType(32)
+        pointer = builder.bitcast(builder.gep(data, [arguments[1]]), ir.IntType(8).as_pointer())
+        call = ir.FunctionType(ir.VoidType(), [pointer.type, number, number, number])
+        function = builder.module.declare_intrinsic("llvm.prefetch", [pointer.type], call)
+        builder.call(function, [pointer, number(0), number(3), number(1)])  # for reading, into all levels, data
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp), emit
+
+
+_IN_CACHE = 2048  # rows that are worked on at once
 # Products may be added without rounding in between, in the order that is written.
 SIMPLE_SUMS = {"contract", "nsz"}
 
@@ -290,3 +532,305 @@ def fill_between(first, last, size, s, two_sided, low, high, mass, starts, losse
             if low <= loss <= high:
                 losses[place], weights[place] = loss, mass[i]
                 place += 1
+
+
+_MAX_SEARCH = 100
+N_SUMS = 13  # that a settled block leaves, in the order of atklearn.core.point.SettledSums
+
+
+@njit(cache=True, fastmath=FAST_SUMS, inline="always", error_model="numpy")
+def _excess(s, centre, mu, lam, two_sided):  # type: ignore[no-untyped-def]
+    """Return the unclipped density |r| of one sample at threshold ``lam`` and its sign."""
+    sign = 1.0
+    if two_sided and centre + s / mu < 0.0:
+        sign = -1.0
+    # (s - lam) / mu, not s / mu - lam / mu: for small mu the latter cancels
+    return sign * centre + (sign * s - lam) / mu, sign
+
+
+@njit(cache=True, fastmath=FAST_SUMS, error_model="numpy")
+def _shares(s, centre, u, mu, lam, two_sided):  # type: ignore[no-untyped-def]
+    """Return sum(u * |r|) at ``lam`` and the part of it that moves with ``lam``."""
+    total = 0.0
+    free = 0.0
+    for i in range(s.size):
+        r, _ = _excess(s[i], centre[i], mu, lam, two_sided)
+        total += u[i] * min(max(r, 0.0), 1.0)
+        free += u[i] * (1.0 if (r > 0.0) & (r < 1.0) else 0.0)
+    return total, free
+
+
+@njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
+def _share_blocks(first, last, size, s, centre, u, mu, lam, two_sided, sums):  # type: ignore[no-untyped-def]
+    for block in range(first, last):
+        part = slice(block * size, (block + 1) * size)
+        sums[block, 0], sums[block, 1] = _shares(s[part], centre[part], u[part], mu, lam, two_sided)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def top_blocks(first, last, size, s, centre, mu, two_sided, tops):  # type: ignore[no-untyped-def]
+    """Find the threshold above which every density is zero."""
+    for block in range(first, last):
+        top = 0.0
+        for i in range(block * size, min((block + 1) * size, s.size)):
+            reach = s[i] + mu * centre[i]
+            top = max(top, abs(reach) if two_sided else reach)
+        tops[block] = top
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _find_threshold(s, centre, u, mu, guess, two_sided):  # type: ignore[no-untyped-def]
+    """Return ``lam >= 0`` with sum(u * |r|) = 1, or 0 if the sum stays below: Newton's method inside a bracket."""
+    lam, low, high, seen_zero, task = guess, 0.0, np.inf, False, LOOK
+    total = free = 0.0
+    tops = np.empty(1)
+    for _ in range(_MAX_SEARCH):
+        if task == LOOK:
+            total, free = _shares(s, centre, u, mu, lam, two_sided)
+        else:
+            top_blocks(0, 1, s.size, s, centre, mu, two_sided, tops)
+            high = tops[0]
+        lam, low, high, seen_zero, task = narrow(lam, low, high, seen_zero, total, free, mu, s.size)
+        if task == FOUND:
+            break
+    return lam
+
+
+def find_threshold(s: Array, centre: Array, u: Array, mu: float, guess: float, two_sided: bool) -> float:
+    """Return ``lam >= 0`` with sum(u * |r|) = 1, or 0 if the sum stays below, of many rows."""
+
+    def shares(lam: float) -> tuple[float, float]:
+        total, free = threads.block_sums(_share_blocks, 2, s.size, 1.0, s, centre, u, mu, lam, two_sided)
+        return total, free
+
+    def top() -> float:
+        tops = np.empty(threads.count_blocks(s.size, threads.BLOCK))
+        threads.over_rows(top_blocks, s.size, 1.0, s, centre, mu, two_sided, tops)
+        return float(tops.max())
+
+    return search_threshold(shares, top, mu, guess, s.size)
+
+
+@njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
+def _fill_densities(s, centre, mu, lam, two_sided, r):  # type: ignore[no-untyped-def]
+    for i in range(s.size):
+        excess, sign = _excess(s[i], centre[i], mu, lam, two_sided)
+        r[i] = sign * min(max(excess, 0.0), 1.0)
+
+
+@njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
+def _fill_pulls(u, r, slope, a):  # type: ignore[no-untyped-def]
+    for i in range(u.size):
+        a[i] = u[i] * r[i] * slope[i]
+
+
+@njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
+def _read_top(s, u, r, lam, two_sided):  # type: ignore[no-untyped-def]
+    """Return, summed over u: what is above the threshold, the slack, the density, where it is between its bounds."""
+    above = slack = mass = moving = 0.0
+    for i in range(s.size):
+        density = abs(r[i])
+        over = max((abs(s[i]) if two_sided else s[i]) - lam, 0.0)
+        above += u[i] * over
+        slack += u[i] * (over - (r[i] * s[i] - lam * density))
+        mass += u[i] * density
+        moving += u[i] if (density > 0.0) & (density < 1.0) else 0.0
+    return above, slack, mass, moving
+
+
+@njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
+def _read_pulls(s, u, r, a, along):  # type: ignore[no-untyped-def]
+    """Return what pulls up and down, what these sides weigh, and the derivative along a direction."""
+    pull = push = pull_value = push_value = steepness = 0.0
+    for i in range(s.size):
+        value = u[i] * abs(r[i] * s[i])
+        pull += max(a[i], 0.0)
+        push += max(-a[i], 0.0)
+        pull_value += value if a[i] > 0.0 else 0.0
+        push_value += value if a[i] < 0.0 else 0.0
+        steepness += a[i] * along[i]
+    return pull, push, pull_value, push_value, steepness
+
+
+@njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
+def _read_spread(s, u, lam):  # type: ignore[no-untyped-def]
+    """Return sums over u, of the distance from lam, of its square, and of the size of s."""
+    total = first = second = size = 0.0
+    for i in range(s.size):
+        total += u[i]
+        first += u[i] * (s[i] - lam)
+        second += u[i] * (s[i] - lam) ** 2
+        size += u[i] * abs(s[i])
+    return total, first, second, size
+
+
+@njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
+def _settle(begin, end, s, slope, centre, u, mu, lam, two_sided, along, r, a):  # type: ignore[no-untyped-def]
+    """Fill the densities ``r`` and ``a = u r s'`` of some rows; return the fields of :class:`SettledSums`."""
+    above = slack = mass = pull = push = pull_value = push_value = steepness = moving = 0.0
+    total = first = second = size = 0.0
+    for start in range(begin, end, _IN_CACHE):
+        part = slice(start, min(start + _IN_CACHE, end))
+        _fill_densities(s[part], centre[part], mu, lam, two_sided, r[part])
+        _fill_pulls(u[part], r[part], slope[part], a[part])
+        read = _read_top(s[part], u[part], r[part], lam, two_sided)
+        above, slack, mass, moving = above + read[0], slack + read[1], mass + read[2], moving + read[3]
+        read = _read_pulls(s[part], u[part], r[part], a[part], along[part])
+        pull, push, pull_value = pull + read[0], push + read[1], pull_value + read[2]
+        push_value, steepness = push_value + read[3], steepness + read[4]
+        read = _read_spread(s[part], u[part], lam)
+        total, first, second, size = total + read[0], first + read[1], second + read[2], size + read[3]
+    return above, slack, mass, moving, pull, push, pull_value, push_value, steepness, total, first, second, size
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def settle_blocks(first, last, size, s, slope, centre, u, mu, lam, two_sided, along, r, a, sums):  # type: ignore[no-untyped-def]
+    """Fill the densities ``r`` and ``a = u r s'``; sum up, block by block, what rows say at a threshold."""
+    for block in range(first, last):
+        end = min((block + 1) * size, s.size)
+        found = _settle(block * size, end, s, slope, centre, u, mu, lam, two_sided, along, r, a)
+        for j in range(N_SUMS):
+            sums[block, j] = found[j]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def settle_few(s, slope, centre, u, mu, guess, two_sided, along, r, a):  # type: ignore[no-untyped-def]
+    """Find the threshold, settle there and return the reading: few rows are done as soon as one would have called."""
+    lam = _find_threshold(s, centre, u, mu, guess, two_sided)
+    return conclude(lam, *_settle(0, s.size, s, slope, centre, u, mu, lam, two_sided, along, r, a))
+
+
+@njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
+def _change(u, r, s, f, s_then, slope_then, f_then):  # type: ignore[no-untyped-def]
+    """Return ``sum(u r (s - s_then - slope_then (f - f_then)))``: how far losses are above their tangents."""
+    change = 0.0
+    for i in range(s.size):
+        change += u[i] * r[i] * ((s[i] - s_then[i]) - slope_then[i] * (f[i] - f_then[i]))
+    return change
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def bound_blocks(first, last, size, s, f, s_then, slope_then, f_then, r, u, lam, two_sided, sums):  # type: ignore[no-untyped-def]
+    """Sum up, block by block, what :class:`atklearn.core.point.Bound` says."""
+    for block in range(first, last):
+        part = slice(block * size, (block + 1) * size)
+        above, slack, mass, _ = _read_top(s[part], u[part], r[part], lam, two_sided)
+        sums[block, 0], sums[block, 1], sums[block, 2] = above, slack, mass
+        sums[block, 3] = _change(u[part], r[part], s[part], f[part], s_then[part], slope_then[part], f_then[part])
+
+
+@njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
+def _sides(u, r, slope):  # type: ignore[no-untyped-def]
+    pull = push = mass_up = mass_down = mass_level = 0.0
+    for i in range(r.size):
+        side = r[i] * slope[i]
+        mass = u[i] * abs(r[i])
+        pull += u[i] * max(side, 0.0)
+        push += u[i] * max(-side, 0.0)
+        mass_up += mass if side > 0.0 else 0.0
+        mass_down += mass if side < 0.0 else 0.0
+        mass_level += mass if side == 0.0 else 0.0
+    return pull, push, mass_up, mass_down, mass_level
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def weigh_sides(first, last, size, u, r, slope, sums):  # type: ignore[no-untyped-def]
+    """Sum up, block by block, what :class:`atklearn.core.point.Sides` says."""
+    for block in range(first, last):
+        part = slice(block * size, (block + 1) * size)
+        one, two, three, four, five = _sides(u[part], r[part], slope[part])
+        sums[block, 0], sums[block, 1], sums[block, 2], sums[block, 3], sums[block, 4] = one, two, three, four, five
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def scale_sides(first, last, size, u, density, slope, up, down, level, r, a):  # type: ignore[no-untyped-def]
+    """Fill ``r`` with densities times the factors of their sides, and ``a = u r s'``."""
+    for i in range(first * size, min(last * size, r.size)):
+        side = density[i] * slope[i]
+        r[i] = density[i] * (up if side > 0.0 else (down if side < 0.0 else level))
+        a[i] = u[i] * r[i] * slope[i]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def hessian(loss, X, f, y, s, slope, r, u, mu, cautious, H, pulls):  # type: ignore[no-untyped-def]
+    """Fill ``H`` with the weighted Gram matrix of an array X, all rows, with ones if it is larger; return the ties.
+
+    Fill ``pulls`` with those of the ties. See :class:`atklearn.core.point.Gram`.
+    """
+    n, d = X.shape
+    scaled = np.empty((n, len(H)))
+    pulls[:] = 0.0
+    tied_mass = 0.0
+    count = 0
+    for i in range(n):
+        size = abs(r[i])
+        if size == 0.0:
+            continue
+        _, _, curvature = expand_one(loss, f[i], y[i])
+        if cautious:
+            curvature = max(curvature, slope[i] ** 2 / max(2.0 * s[i], 1e-300))
+        weight = u[i] * size * curvature
+        if size < 1.0:
+            weight += u[i] * slope[i] ** 2 / mu
+            tied_mass += u[i]
+            pull = u[i] * slope[i] if r[i] > 0.0 else -u[i] * slope[i]
+            for j in range(d):
+                pulls[j] += pull * X[i, j]
+            for j in range(d, len(H)):
+                pulls[j] += pull
+        if weight > 0.0:
+            root = np.sqrt(weight)
+            for j in range(d):
+                scaled[count, j] = root * X[i, j]
+            for j in range(d, len(H)):
+                scaled[count, j] = root
+            count += 1
+    np.dot(scaled[:count].T, scaled[:count], H)
+    return tied_mass
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def look(loss, start, t, along, y, f, s, slope, centre, u, mu, guess, two_sided, r, a):  # type: ignore[no-untyped-def]
+    """Expand the losses at ``start + t * along`` and settle their densities; return the reading."""
+    expand_along(0, 1, y.size, loss, start, t, along, y, f, s, slope)
+    return settle_few(s, slope, centre, u, mu, guess, two_sided, along, r, a)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def predict_and_expand(loss, X, w, bias, y, f, s, slope):  # type: ignore[no-untyped-def]
+    """Fill in predictions, the smooth part of their losses and its slope."""
+    predict(0, 1, y.size, X, w, bias, f)
+    expand_along(0, 1, y.size, loss, f, 0.0, f, y, f, s, slope)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def prove(loss, X, w, bias, y, u, rank, balanced, f, s, slope, is_fresh, density, r, gradient):  # type: ignore[no-untyped-def]
+    """Fill ``r`` with feasible densities near the given ones, and their gradient; return value, threshold and slack.
+
+    See :meth:`atklearn.core.point.Point.prove`; all rows have the same mass, and ``rank`` of them are the top.
+    """
+    n, d = X.shape
+    a, sums = np.empty(n), np.empty((1, 5))
+    weigh_sides(0, 1, n, u, density, slope, sums)
+    up, down = 1.0, 1.0
+    if balanced:
+        up, down = balance(sums[0, 0], sums[0, 1])
+    most = max(up * sums[0, 2] + down * sums[0, 3] + sums[0, 4], 1.0)
+    scale_sides(0, 1, n, u, density, slope, up / most, down / most, 1.0 / most, r, a)
+    pull_back(0, 1, n, X, a, d, gradient.reshape((1, -1)))
+    exact, anew = s, f
+    if not is_fresh:
+        anew, exact, ignored = np.empty(n), np.empty(n), np.empty(n)
+        predict(0, 1, n, X, w, bias, anew)
+        expand_along(0, 1, n, loss, anew, 0.0, anew, y, anew, exact, ignored)
+    losses = exact.copy()
+    if loss.kink == ABSOLUTE:
+        losses = np.abs(losses)
+    elif loss.kink == POSITIVE_PART:
+        losses = np.maximum(losses, 0.0)
+    place = losses.size - rank
+    threshold = np.partition(losses, place)[place] if place > 0 else losses.min()
+    bound_blocks(0, 1, n, exact, anew, s, slope, f, r, u, threshold, loss.kink == ABSOLUTE, sums)
+    value = threshold + sums[0, 0]
+    slack = sums[0, 1] + threshold * max(1.0 - sums[0, 2], 0.0) + sums[0, 3]
+    return value, threshold, slack

@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from atklearn.core.collapse import collapse_share
+from atklearn.encoding.encoded import ProblemEncoder
 from atklearn.estimators.linear import ATkClassifier, ATkRegressor
 from atklearn.losses.individual import Array, Task, resolve_individual_loss
-from atklearn.problems.encoding import ProblemEncoder
 from atklearn.selection.folds import Fold, Split
 from atklearn.study.methods import AVERAGE_ONLY, COMPARED_LOSSES
 from atklearn.study.results import relative_gaps

@@ -11,7 +11,7 @@ from atklearn.datasets import Dataset, bayes_boundary
 from atklearn.losses.individual import Array, resolve_individual_loss
 from atklearn.measures import MEASURES, Answers
 from atklearn.selection.paths import ATkPath
-from atklearn.solvers.stochastic.sgd import SGD
+from atklearn.stochastic.sgd import SGD
 from atklearn.study.methods import PAPER_LOSSES
 from atklearn.study.paper_tables import drawn, log_spaced, paper_path, paper_split, scale_features
 from atklearn.study.results import Record, certificate, relative_gaps, short

@@ -16,12 +16,12 @@ import numpy as np
 
 from atklearn.core.grid import solve_grid
 from atklearn.datasets import Dataset, make_sinc
+from atklearn.encoding.encoded import ProblemEncoder, intercept_kind
 from atklearn.losses.individual import Array, resolve_individual_loss, task_of
 from atklearn.measures import MEASURES, Answers
 from atklearn.measures.catalogue import evaluate_measures
-from atklearn.problems.encoding import ProblemEncoder, intercept_kind
 from atklearn.selection.paths import ATkPath, solve_path
-from atklearn.solvers.stochastic.sgd import SGD, solve_sgd_grid
+from atklearn.stochastic.sgd import SGD, solve_sgd_grid
 from atklearn.study.methods import PAPER_LOSSES
 from atklearn.study.results import Record, cell_record, relative_gaps, short
 from atklearn.study.running import Task

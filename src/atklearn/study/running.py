@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeAlias
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
-from atklearn.stores.threads import steady_blas
+from atklearn.runtime.threads import steady_blas
 from atklearn.study.clusters import on_cluster
 from atklearn.study.processes import in_processes
 from atklearn.study.results import Record, ResultsFile

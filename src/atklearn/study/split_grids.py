@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from atklearn.encoding.encoded import ProblemEncoder
 from atklearn.losses.individual import Array, resolve_individual_loss
 from atklearn.measures import MEASURES, Answers
 from atklearn.measures.catalogue import evaluate_measures
-from atklearn.problems.encoding import ProblemEncoder
 from atklearn.selection.folds import Split
 from atklearn.study.evidence import best_below_all, best_of_all, best_of_one
 from atklearn.study.families import Family

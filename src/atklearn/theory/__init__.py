@@ -22,18 +22,7 @@ from atklearn.theory.nu_property import NuProperty, check_nu_property, nu_proper
 from atklearn.theory.outliers import OutlierRange, drop_for_outliers, k_for_outliers
 
 __all__ = [
-    "CalibrationInterval",
-    "ErrorBound",
-    "HingeEquivalent",
-    "NuProperty",
-    "OutlierRange",
-    "calibration_interval",
-    "check_nu_property",
-    "drop_for_outliers",
-    "equivalent_C",
-    "excess_error_bound",
-    "hinge_equivalent",
-    "k_for_outliers",
-    "nu_property",
-    "required_samples",
-]
+    "CalibrationInterval", "ErrorBound", "HingeEquivalent", "NuProperty", "OutlierRange", "calibration_interval",
+    "check_nu_property", "drop_for_outliers", "equivalent_C", "excess_error_bound", "hinge_equivalent",
+    "k_for_outliers", "nu_property", "required_samples",
+]  # fmt: skip

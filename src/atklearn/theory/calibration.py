@@ -24,11 +24,11 @@ from sklearn.utils import check_random_state
 
 from atklearn.core.collapse import CollapseWarning, collapse_limit
 from atklearn.core.problem import InterceptKind, Problem
+from atklearn.encoding.encoded import check_training
 from atklearn.estimators.linear import ATkClassifier
 from atklearn.losses.individual import Array, Hinge, IndividualLoss, resolve_individual_loss
 from atklearn.losses.labels import one_versus_rest
-from atklearn.losses.messages import shown
-from atklearn.problems.arrays import check_training
+from atklearn.runtime.messages import shown
 from atklearn.stores.compiled import CompiledRows
 
 __all__ = ["CalibrationInterval", "calibration_interval"]

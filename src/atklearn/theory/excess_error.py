@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 
 from scipy.optimize import minimize_scalar
 
-from atklearn.losses.messages import shown
+from atklearn.runtime.messages import shown
 
 __all__ = ["ErrorBound", "excess_error_bound", "required_samples"]
 

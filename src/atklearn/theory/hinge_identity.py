@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from atklearn.losses.messages import shown
+from atklearn.runtime.messages import shown
 from atklearn.theory.fitted_hinge import check_two_class_hinge
 
 __all__ = ["HingeEquivalent", "equivalent_C", "hinge_equivalent"]

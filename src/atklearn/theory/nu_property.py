@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from atklearn.losses.labels import one_versus_rest
-from atklearn.losses.messages import shown
+from atklearn.runtime.messages import shown
 from atklearn.theory.fitted_hinge import check_two_class_hinge
 
 __all__ = ["NuProperty", "check_nu_property", "nu_property"]

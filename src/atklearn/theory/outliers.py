@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from scipy.stats import binom
 
-from atklearn.losses.messages import shown
+from atklearn.runtime.messages import shown
 
 __all__ = ["OutlierRange", "drop_for_outliers", "k_for_outliers"]
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from atklearn.losses import aggregate as ranges
-from atklearn.losses.messages import shown
+from atklearn.runtime.messages import shown
 from atklearn.torch.elements import Dims, Elements, positive, wide
 from atklearn.torch.functional import top_of
 from atklearn.torch.groups import BatchGroups, TrackedGroups

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from torch import nn
 
-from atklearn.losses.messages import shown
+from atklearn.runtime.messages import shown
 from atklearn.torch.module import AverageTopKLoss
 
 __all__ = ["KSchedule"]

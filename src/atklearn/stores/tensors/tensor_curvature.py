@@ -14,7 +14,7 @@ from torch import Tensor
 from atklearn.core.packed import PackedSymmetric
 from atklearn.core.point import Form, Gram
 from atklearn.losses.individual import Array, Kink
-from atklearn.stores.picking import tell_enough
+from atklearn.stores.compiled import tell_enough
 from atklearn.stores.tensors import triton_curvature
 from atklearn.stores.tensors.tensor_matrix import TensorMatrix
 

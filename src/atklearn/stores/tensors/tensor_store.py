@@ -22,7 +22,7 @@ from atklearn.core.point import Bound, Form, Gram, Reading, SettledSums, Sides
 from atklearn.core.ranking import Between, rank
 from atklearn.core.store import Store, spread_places
 from atklearn.losses.individual import Array, IndividualLoss, Kink
-from atklearn.problems.namespaces import is_quicker_on_host
+from atklearn.runtime.namespaces import is_quicker_on_host
 from atklearn.stores.compiled import CompiledRows
 from atklearn.stores.tensors import triton_proof, triton_standing
 from atklearn.stores.tensors.tensor_curvature import Stratum, gram_of

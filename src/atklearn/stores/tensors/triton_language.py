@@ -35,8 +35,8 @@ else:
 INTERPRETED = HAS_TRITON and os.environ.get("TRITON_INTERPRET") == "1"
 
 __all__ = [
-    "HAS_TRITON", "INTERPRETED", "N_SUMS", "PARTS", "add_up", "constant", "jit", "launch", "on",
-    "processors", "serves", "tl", "totals",
+    "HAS_TRITON", "INTERPRETED", "N_SUMS", "PARTS", "add_up", "constant", "jit", "launch", "on", "processors",
+    "serves", "tl", "totals",
 ]  # fmt: skip
 
 N_SUMS = 32  # that a program leaves at most, the last two of them maxima

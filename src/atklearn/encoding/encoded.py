@@ -1,4 +1,4 @@
-"""From data to problems: X, y and weights are encoded once, and every problem is made from that one value.
+"""From data to problems: X, y and weights are checked and encoded once, and every problem is made from that one value.
 
 :class:`Targets` is what y and the weights say; :class:`Encoded` is that beside X, checked; a :class:`ProblemEncoder`
 makes both, and :class:`Problems` of them, so that weights, classes and k mean the same in every fit. Arrays and sparse
@@ -15,17 +15,20 @@ from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
+from sklearn.utils import check_X_y
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
 
 from atklearn.core.problem import Certificate, InterceptKind, Problem
 from atklearn.losses.aggregate import resolve_k
-from atklearn.losses.compiling import HAS_NUMBA
 from atklearn.losses.individual import Array, IndividualLoss
 from atklearn.losses.labels import one_versus_rest
-from atklearn.losses.messages import shown
-from atklearn.problems.arrays import check_features, check_mass, check_training, split_in_two
-from atklearn.problems.namespaces import (
+from atklearn.runtime import threads
+from atklearn.runtime.compiling import FAST_SUMS, HAS_NUMBA, njit
+from atklearn.runtime.messages import refuse_weights, shown
+from atklearn.runtime.namespaces import (
     as_tensor_if_dense,
     home_of,
     is_quicker_on_host,
@@ -33,25 +36,110 @@ from atklearn.problems.namespaces import (
     on_host,
     take_rows,
 )
-from atklearn.stores import threads
 from atklearn.stores.compiled import CompiledRows
 
 __all__ = [
-    "Coefficients",
-    "Encoded",
-    "ProblemEncoder",
-    "Problems",
-    "Targets",
-    "class_factors",
-    "class_targets",
-    "enter_features",
-    "enter_training",
-    "intercept_kind",
-    "n_problems",
-    "plain",
-    "problem_names",
-    "regression_targets",
-]
+    "Coefficients", "Encoded", "ProblemEncoder", "Problems", "Targets", "check_features", "check_mass",
+    "check_training", "class_factors", "class_targets", "enter_features", "enter_training", "intercept_kind",
+    "n_problems", "plain", "problem_names", "regression_targets", "split_in_two",
+]  # fmt: skip
+
+_FLOATS = (np.float64, np.float32)
+# Entries from which on several threads look for NaN and infinity.
+_LARGE = 1_000_000
+
+
+def check_training(estimator: Any, X: Any, y: Any, **checks: Any) -> tuple[Any, Any]:
+    """Return X as C-ordered array or CSR with 32-bit indices, and y, both checked.
+
+    Parameters
+    ----------
+    estimator : estimator or None
+        Gets ``n_features_in_`` and ``feature_names_in_``; None where a function is called, not an estimator.
+    X, y : array-like
+    **checks
+        What else scikit-learn's ``validate_data`` should see to.
+    """
+    options: dict[str, Any] = {"accept_sparse": "csr", "dtype": list(_FLOATS), "order": "C"} | checks
+    quick = isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype in _FLOATS and X.flags.c_contiguous
+    if HAS_NUMBA and quick and X.size >= _LARGE and _is_finite(X):
+        options["ensure_all_finite"] = False  # as looked at on several threads; else it is said where the trouble is
+    X, y = (
+        check_X_y(X, on_host(y), **options) if estimator is None else validate_data(estimator, X, on_host(y), **options)
+    )
+    return _with_small_indices(X), y
+
+
+def _is_finite(X: Array) -> bool:
+    """Say whether a C-ordered array has neither NaN nor infinity."""
+    return bool(np.isfinite(threads.block_sums(_zeros, 1, X.size, 0.5, X.reshape(-1))[0]))
+
+
+@njit(cache=True, nogil=True, fastmath=FAST_SUMS)
+def _zeros(first, last, size, entries, sums):  # type: ignore[no-untyped-def]
+    """Sum up zero times every entry: NaN if one of them is not finite."""
+    for block in range(first, last):
+        part = entries[block * size : (block + 1) * size]  # places that are known to be >= 0: so the loop runs wide
+        total = 0.0
+        for i in range(part.size):
+            total += np.float64(part[i]) * 0.0
+        sums[block, 0] = total
+
+
+def split_in_two(y: npt.NDArray[Any]) -> npt.NDArray[np.int8] | None:
+    """Return 0 where y, a vector of numbers, is the smaller of its two values and 1 where the larger.
+
+    None if it has other than two values, or if it takes sorting to find out.
+    """
+    if not HAS_NUMBA:
+        return None
+    low, high = threads.extremes(y)
+    codes = np.empty(y.size, dtype=np.int8)
+    others = threads.block_sums(_tell_apart, 1, y.size, 1.0, y, low, high, codes)[0]
+    exact = max(abs(low), abs(high)) < 2.0**53  # whole numbers that are floats as well
+    return codes if exact and low < high and others == 0.0 else None
+
+
+@njit(cache=True, nogil=True)
+def _tell_apart(first, last, size, y, low, high, codes, sums):  # type: ignore[no-untyped-def]
+    """Tell the two values apart, and count what is neither."""
+    for block in range(first, last):
+        others = 0
+        for i in range(block * size, min((block + 1) * size, y.size)):
+            codes[i] = y[i] == high
+            others += (y[i] != high) & (y[i] != low)
+        sums[block, 0] = others
+
+
+def check_features(estimator: Any, X: Any, **checks: Any) -> Any:
+    """Return X to predict from, checked against the features of the fit."""
+    options: dict[str, Any] = {"accept_sparse": "csr", "dtype": list(_FLOATS)} | checks
+    return validate_data(estimator, X, reset=False, **options)
+
+
+def check_mass(sample_weight: Any, n_samples: int) -> Array:
+    """Return the sample weights as a vector of numbers >= 0, or say what is wrong with them."""
+    if sample_weight is None:
+        return threads.fill(np.empty(n_samples), np.positive, 1.0)
+    mass = np.asarray(on_host(sample_weight), dtype=np.float64)
+    if mass.ndim == 0:
+        mass = np.full(n_samples, float(mass))
+    ends = (mass.min(), mass.max()) if mass.size else (0.0, 0.0)
+    refuse_weights(n_samples, mass.shape, *ends)
+    return mass
+
+
+def _with_small_indices(X: Any) -> Any:
+    """Return a sparse matrix with 32-bit indices, which solvers and LIBSVM take; files are often read with 64 bits."""
+    if not sp.issparse(X) or (X.indices.dtype == np.int32 and X.indptr.dtype == np.int32):
+        return X
+    largest = np.iinfo(np.int32).max
+    if max(X.nnz, *X.shape) > largest:
+        raise ValueError(
+            f"A sparse X is expected to have at most {largest} rows, columns and stored entries, got shape {X.shape} "
+            f"with {X.nnz} entries; use fewer rows, or stream them with SGDATkClassifier or SGDATkRegressor."
+        )
+    return type(X)((X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), shape=X.shape)
 
 
 # Samples from which on two classes are told apart without sorting.
@@ -63,7 +151,7 @@ def enter_training(estimator: Any, X: Any, y: Any, **checks: Any) -> tuple[Any, 
     home = home_of(X)
     if home is None:
         return check_training(estimator, X, y, **checks)
-    from atklearn.problems.tensors.tensor_checks import check_tensor_training
+    from atklearn.encoding.tensors import check_tensor_training
 
     return check_tensor_training(estimator, home, X, y, **checks)
 
@@ -73,7 +161,7 @@ def enter_features(estimator: Any, X: Any) -> Any:
     home = home_of(X)
     if home is None:
         return check_features(estimator, X)
-    from atklearn.problems.tensors.tensor_checks import check_tensor_features
+    from atklearn.encoding.tensors import check_tensor_features
 
     return check_tensor_features(estimator, home, X)
 
@@ -213,7 +301,7 @@ def _weighted_by_class(targets: _T, class_weight: Any, owner: str, *, alike: boo
     assert classes is not None
     present: Array
     if is_tensor(weight):
-        from atklearn.problems.tensors.tensor_checks import class_masses
+        from atklearn.encoding.tensors import class_masses
 
         present = class_masses(codes, weight, classes.size)
     elif alike and classes.size == 2:
@@ -359,7 +447,7 @@ class ProblemEncoder:
 
     def _tensor_targets(self, X: Any, y: Any, sample_weight: Any) -> Targets:
         """Return targets as tensors beside X."""
-        from atklearn.problems.tensors.tensor_checks import check_tensor_mass, classes_and_codes
+        from atklearn.encoding.tensors import check_tensor_mass, classes_and_codes
 
         weight = check_tensor_mass(sample_weight, X)
         if not self.is_classification:

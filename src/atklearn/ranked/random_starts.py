@@ -16,9 +16,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from atklearn.losses.individual import Array
-from atklearn.problems.ranged import RangedProblem
-from atklearn.stores.compiled import CompiledRows
-from atklearn.stores.picking import Places
+from atklearn.ranked.ranged import RangedProblem
+from atklearn.stores.compiled import CompiledRows, Places
 
 __all__ = ["random_starts"]
 

@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from atklearn.losses.compiling import njit
 from atklearn.losses.individual import Array
-from atklearn.stores.picking import Places
+from atklearn.runtime.compiling import njit
+from atklearn.stores.compiled import Places
 
 __all__ = ["MassClock", "passes"]
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from atklearn.core.problem import Problem, Solution
 from atklearn.losses.individual import Array
-from atklearn.solvers.ranked.alternation import solve_ranked
+from atklearn.ranked.alternation import solve_ranked
 
 __all__ = ["solve_ranked_grid"]
 
@@ -35,7 +35,7 @@ def solve_ranked_grid(
     drop : float
         The mass set aside.
     tol, max_iter : float, int
-        As in :func:`atklearn.solvers.ranked.alternation.solve_ranked`.
+        As in :func:`atklearn.ranked.alternation.solve_ranked`.
     """
     for i in np.argsort(ks)[::-1]:
         before: list[Solution] | None = None

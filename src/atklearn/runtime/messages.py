@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["shown", "stack_level"]
+__all__ = ["refuse_weights", "shown", "stack_level"]
 
 # Between the line of a user and a warning there may be any number of frames of these.
 _INSIDE = ("atklearn", "contextlib", "joblib", "sklearn")
@@ -47,3 +47,18 @@ def _plain(value: Any) -> Any:
     if type(value) in (list, tuple, set):
         return type(value)(map(_plain, value))
     return value
+
+
+def refuse_weights(n_samples: int, shape: tuple[int, ...], least: float, most: float) -> None:
+    """Say what is wrong with sample weights, if it is so, by their shape and their ends, which are NaN if one is."""
+    problem = None
+    if shape != (n_samples,):
+        problem = f"an array of shape {shape}; pass one weight per sample"
+    elif not (np.isfinite(least) and np.isfinite(most)):
+        problem = "NaN or infinity; replace or drop these samples"
+    elif least < 0.0:
+        problem = f"a weight of {least:g}; use 0 to leave a sample out"
+    elif most == 0.0:
+        problem = "all-zero weights; at least one sample needs a positive weight"
+    if problem is not None:
+        raise ValueError(f"sample_weight is expected to be {n_samples} finite numbers >= 0, got {problem}.")

@@ -1,11 +1,13 @@
-"""Checking and encoding tensors that users pass: what holds for arrays holds for them, in scikit-learn's words.
+"""Tensors that users pass, checked and encoded where they lie; and what linear models say of them.
 
-Shapes are shown to scikit-learn by a stand-in without memory of its own; values are looked at where they lie. Whatever
-has an entry per sample stays on the device; the host sees the labels and the mass of each class.
+What holds for arrays holds for them, in scikit-learn's words. Shapes are shown to scikit-learn by a stand-in without
+memory of its own; values are looked at where they lie. Whatever has an entry per sample stays on the device; the host
+sees the labels and the mass of each class.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,13 +17,19 @@ from sklearn.utils import assert_all_finite, check_array, check_consistent_lengt
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from atklearn.problems.arrays import refuse_weights
-from atklearn.problems.namespaces import Home, Tensor, has_home, is_tensor, on_host
+from atklearn.runtime.messages import refuse_weights
+from atklearn.runtime.namespaces import Home, Tensor, has_home, is_tensor, on_host
 
 __all__ = [
-    "as_floats", "check_tensor_features", "check_tensor_mass", "check_tensor_training", "class_masses",
+    "TensorDecisions",
+    "as_floats",
+    "check_tensor_features",
+    "check_tensor_mass",
+    "check_tensor_training",
+    "class_masses",
     "classes_and_codes",
-]  # fmt: skip
+    "tensor_scores",
+]
 
 # Entries that are looked at at a time, for those that are not finite.
 _BLOCK = 10_000_000
@@ -158,3 +166,53 @@ def class_masses(codes: Tensor, mass: Tensor, n_classes: int) -> npt.NDArray[np.
     if mass.stride() == (0,):  # all alike
         return np.array([float((codes == each).sum()) for each in range(n_classes)]) * float(mass[0])
     return np.array([float(torch.where(codes == each, mass, 0.0).sum()) for each in range(n_classes)])
+
+
+def tensor_scores(home: Home, X: Tensor, coef: Any, intercept: Any) -> Tensor:
+    """Return ``X w + b`` in the precision of X, a column per row of the coefficients if these have rows."""
+    weights, shift = (home.enter(part).to(X.dtype) for part in (coef, intercept))
+    return X @ weights.T + shift if weights.ndim == 2 else X @ weights + shift
+
+
+@dataclass(frozen=True)
+class TensorDecisions:
+    """Decision values of tensors, and what follows from them in the library of X.
+
+    Attributes
+    ----------
+    home : Home
+        Of X.
+    scores : tensor of shape (n_samples,) or (n_samples, n_problems)
+    """
+
+    home: Home
+    scores: Tensor
+
+    def values(self) -> Any:
+        """Return the scores, without a second axis for two classes."""
+        scores = self.scores
+        return self.home.leave(scores[:, 0] if scores.ndim == 2 and scores.shape[1] == 1 else scores)
+
+    def labels(self, classes: Any) -> Any:
+        """Return the chosen labels, in the library of X if they are numbers."""
+        single = self.scores.shape[1] == 1
+        codes = (self.scores[:, 0] > 0.0).long() if single else self.scores.argmax(dim=1)
+        if has_home(classes):
+            return self.home.leave(self.home.enter(classes)[codes])
+        return classes[on_host(codes)]
+
+    def probabilities(self) -> Any:
+        """Return the logistic function of the scores, scaled to sum to one over the classes."""
+        return self.home.leave(self._shares())
+
+    def log_probabilities(self) -> Any:
+        """Return the logarithm of the probabilities."""
+        return self.home.leave(self._shares().log())
+
+    def _shares(self) -> Tensor:
+        positive = torch.sigmoid(self.scores)
+        if positive.shape[1] == 1:
+            return torch.cat([1.0 - positive, positive], dim=1)
+        total = positive.sum(dim=1, keepdim=True)
+        # a sample that every class rejects without a trace left belongs to all alike
+        return torch.where(total > 0.0, positive / total, 1.0 / positive.shape[1])

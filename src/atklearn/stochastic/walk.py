@@ -7,7 +7,7 @@ of its row and nothing else.
 
 The loop is written once. It is compiled for NumPy arrays, for CSR rows and for losses that are formulas; any other
 loss runs the same loop interpreted. What the loop does with a row stands in
-:mod:`atklearn.stores.access`.
+:mod:`atklearn.stores.passes`.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from atklearn.losses.compiled import CompiledLoss, loss_and_slope
-from atklearn.losses.compiling import njit, overload
 from atklearn.losses.individual import Array, IndividualLoss, Kink
-from atklearn.stores.access import add, add_twice, dot, fetch, square
-from atklearn.stores.picking import Places
+from atklearn.runtime.compiling import njit, overload
+from atklearn.stores.compiled import Places
+from atklearn.stores.passes import add, add_twice, dot, fetch, square
 
 __all__ = ["StepRule", "walk"]
 

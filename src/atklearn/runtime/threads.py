@@ -17,14 +17,16 @@ from collections.abc import Callable
 from contextlib import ContextDecorator
 from functools import cache
 from queue import SimpleQueue
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils._openmp_helpers import _openmp_effective_n_threads
 from threadpoolctl import ThreadpoolController
 
-from atklearn.losses.compiling import HAS_NUMBA, njit, njit_if_there, numba
-from atklearn.losses.individual import Array
+from atklearn.runtime.compiling import HAS_NUMBA, njit, njit_if_there, numba
+
+if TYPE_CHECKING:
+    from atklearn.losses.individual import Array
 
 __all__ = [
     "BLOCK", "add_up", "block_sums", "count_blocks", "extremes", "fill", "over_rows", "run", "steady_blas",

@@ -1,6 +1,6 @@
 """The solver for ranked ranges: solve on the rows that are left, set the largest losses aside, again and again.
 
-Neither half of a round can raise the objective (:mod:`atklearn.problems.ranged`), so it ends. The end is *critical*:
+Neither half of a round can raise the objective (:mod:`atklearn.ranked.ranged`), so it ends. The end is *critical*:
 the rows set aside are those with the largest losses, and the model is optimal for the rows that are left, by the
 certificate of the convex problem. It need not be the least value there is, which is why there are several starts.
 """
@@ -16,10 +16,10 @@ from atklearn.core.newton import Progress
 from atklearn.core.problem import Problem, Solution, StopReason
 from atklearn.core.solve import solve_linear
 from atklearn.losses.individual import Array
-from atklearn.problems.ranged import Outside, RangedProblem
-from atklearn.solvers.ranked.random_starts import random_starts
-from atklearn.stores.picking import Places
-from atklearn.stores.threads import steady_blas
+from atklearn.ranked.random_starts import random_starts
+from atklearn.ranked.ranged import Outside, RangedProblem
+from atklearn.runtime.threads import steady_blas
+from atklearn.stores.compiled import Places
 
 __all__ = ["RankedFit", "solve_ranked"]
 

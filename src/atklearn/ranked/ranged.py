@@ -27,8 +27,7 @@ import numpy.typing as npt
 from atklearn.core.problem import Problem, Solution
 from atklearn.losses.aggregate import ranked_loss, top_sum
 from atklearn.losses.individual import Array
-from atklearn.stores.compiled import CompiledRows
-from atklearn.stores.picking import Places
+from atklearn.stores.compiled import CompiledRows, Places
 
 __all__ = ["Outside", "RangedProblem", "largest_amounts"]
 

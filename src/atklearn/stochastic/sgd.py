@@ -30,11 +30,11 @@ from atklearn.core.newton import Progress
 from atklearn.core.problem import Certificate, InterceptKind, Problem, Solution, StopReason
 from atklearn.losses.aggregate import average_top_k
 from atklearn.losses.compiled import compiled
-from atklearn.losses.compiling import HAS_NUMBA
 from atklearn.losses.individual import Array, IndividualLoss
-from atklearn.losses.messages import shown
-from atklearn.solvers.stochastic.visits import passes
-from atklearn.solvers.stochastic.walk import (
+from atklearn.runtime.compiling import HAS_NUMBA
+from atklearn.runtime.messages import shown
+from atklearn.stochastic.visits import passes
+from atklearn.stochastic.walk import (
     ALL,
     B_SUM,
     CONSTANT,
@@ -53,9 +53,8 @@ from atklearn.solvers.stochastic.walk import (
     T,
     walk,
 )
-from atklearn.stores.access import readable
-from atklearn.stores.compiled import CompiledRows
-from atklearn.stores.picking import Places
+from atklearn.stores.compiled import CompiledRows, Places
+from atklearn.stores.passes import readable
 
 __all__ = ["SGD", "Descent", "Plateau", "draw_seed", "solve_sgd", "solve_sgd_grid"]
 

@@ -1,1 +1,0 @@
-"""Problems stated on data: rows, objectives with their certificates, and solutions; arrays in, arrays out."""

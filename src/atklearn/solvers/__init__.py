@@ -1,1 +1,0 @@
-"""Functions from a problem to a :class:`atklearn.core.problem.Solution`."""
