@@ -119,7 +119,7 @@ def test_first_calls_at_the_same_time_find_all_types_known():
     """Numba would look types up in one thread while another adds to them: all are there once atklearn is imported."""
     script = (
         "import atklearn, numpy as np; from numba.core.typing.typeof import typeof_impl; "
-        "from atklearn.stores import threads; "
+        "from atklearn.runtime import threads; "
         "known = len(typeof_impl.registry); threads.extremes(np.ones(4)); print(len(typeof_impl.registry) - known)"
     )
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

@@ -100,9 +100,9 @@ class LinearATkCV(CallbackSupportMixin, FollowsX):
         if isinstance(data, EncodedChunks):
             refuse_for_chunks(self.cv, groups, self.n_jobs)
         if self.cv is None:
-            self._run_default(few_samples(data), progress)
+            self._run_default(few_samples(data), progress, data.total)
         else:
-            ks, Cs = self._given_ks(), self._Cs_of(self._total)
+            ks, Cs = self._given_ks(data.total), self._Cs_of(data.total)
             folds: list[FilledFold]
             shared: tuple[Any, ...] = ()
             if isinstance(data, EncodedChunks):
@@ -123,7 +123,8 @@ class LinearATkCV(CallbackSupportMixin, FollowsX):
                 test_to_train = float(np.mean([test.size / train.size for train, test in splits]))
                 shared = data.X, data.y, data.weight
             judge, criterion = self._judge()
-            self._run(Search(folds, judge, criterion, ks, Cs, test_to_train), progress, shared=shared)
+            search = Search(folds, judge, criterion, ks, Cs, test_to_train)
+            self._run(search, progress, data.total, shared=shared)
         self._refit(data)
         if checkpoint is not None:
             checkpoint.done()
@@ -135,9 +136,8 @@ class LinearATkCV(CallbackSupportMixin, FollowsX):
 
     def _survey(self, data: Encoded | EncodedChunks) -> None:
         """Set what is known of all samples before anything is chosen."""
-        self._total = data.total
         self.n_samples_ = data.n_samples
-        self.drop_share_ = resolve_drop(self.drop, self._total, self._total) / self._total
+        self.drop_share_ = resolve_drop(self.drop, data.total, data.total) / data.total
         self.calibration_bound_ = None
         if data.classes is not None:
             self.classes_ = data.classes
@@ -151,26 +151,30 @@ class LinearATkCV(CallbackSupportMixin, FollowsX):
         template = self._template(k=1.0)
         return Judge.of(template, criterion.scoring, self.n_features_in_, classes, lend_coefficients), criterion
 
-    def _run_default(self, few: Encoded, progress: FitProgress) -> None:
+    def _run_default(self, few: Encoded, progress: FitProgress, total: float) -> None:
         """Choose on the folds that the plain estimator takes with ``k="auto"``."""
         judge, criterion = self._judge()
         search = default_search(
-            few, judge, criterion, ks=int(self.ks) if self._counts_ks() else self._given_ks(),
+            few, judge, criterion, ks=int(self.ks) if self._counts_ks() else self._given_ks(total),
             Cs_of=self._Cs_of, default_C=self._default_C, drop=self.drop_share_, max_iter=self.max_iter,
             random_state=self.random_state,
         )  # fmt: skip
         scale = 1.0
         if isinstance(self.Cs, Integral):  # its C are those of some samples, in proportion to their mass
-            scale = self._default_C(self._total) / float(search.values[search.fallback])
-        self._run(search, progress, scale=scale)
+            scale = self._default_C(total) / float(search.values[search.fallback])
+        self._run(search, progress, total, scale=scale)
 
-    def _run(self, search: Search, progress: FitProgress, shared: tuple[Any, ...] = (), scale: float = 1.0) -> None:
+    def _run(
+        self, search: Search, progress: FitProgress, total: float, shared: tuple[Any, ...] = (), scale: float = 1.0
+    ) -> None:
         """Score the grid on all folds, and choose.
 
         Parameters
         ----------
         search : Search
         progress : FitProgress
+        total : float
+            The mass of all samples.
         shared : tuple
             The data, if folds have none by themselves.
         scale : float
@@ -193,7 +197,7 @@ class LinearATkCV(CallbackSupportMixin, FollowsX):
         self.selection_ = selection.scaled_to(selection.value * scale)
         i, j = selection.chosen
         self.k_share_, self.C_ = self.selection_.k, self.selection_.value
-        self.k_ = self.k_share_ * self._total
+        self.k_ = self.k_share_ * total
         self.best_index_ = i * self.Cs_.size + j
         self.best_params_ = {"k": self.k_share_, "C": self.C_}
         self.best_score_ = selection.score
@@ -218,11 +222,11 @@ class LinearATkCV(CallbackSupportMixin, FollowsX):
     def _counts_ks(self) -> bool:
         return isinstance(self.ks, Integral)
 
-    def _given_ks(self) -> Array:
+    def _given_ks(self, total: float) -> Array:
         """Return the grid of k as shares, ascending."""
         if self._counts_ks():
             return default_ks_above(self.drop_share_, int(self.ks), self.calibration_bound_)
-        ks = np.unique([resolve_k(k, self._total) / self._total for k in self.ks])
+        ks = np.unique([resolve_k(k, total) / total for k in self.ks])
         if ks.size == 0:
             raise ValueError(f"ks is expected to be a number of grid points or a non-empty grid, got {shown(self.ks)}.")
         return ks
