@@ -143,7 +143,7 @@ def read(folder: Path) -> None:
         f"peak resident memory: {imported:.0f} MB with everything imported, {compiled - imported:.0f} MB more with the"
     )
     print(f"compiled loop loaded, {peak_memory() - imported:.0f} MB more at the end of the stream")
-    print(f"lambda {model.threshold_:.4f}, cosine to the true weights {cosine(model.coef_[0], np.asarray(w)):.5f}")
+    print(f"lambda {model.loss_threshold_:.4f}, cosine to the true weights {cosine(model.coef_[0], np.asarray(w)):.5f}")
 
 
 def peak_memory() -> float:

@@ -46,7 +46,7 @@ on_wrong = {}
 print(f"{'':22}{'test error, %':>14}{'weight on wrong labels, %':>28}")
 for name, model in models.items():
     model.fit(X, label)
-    weights = model.sample_weights_ / model.sample_weights_.sum(axis=0)  # one column per class
+    weights = model.top_weights_ / model.top_weights_.sum(axis=0)  # one column per class
     on_wrong[name] = 100 * weights[is_wrong].sum(axis=0).mean()
     print(f"{name:22}{100 * (1 - model.score(X_new, y_new)):14.1f}{on_wrong[name]:28.1f}")
 

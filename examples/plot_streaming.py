@@ -36,7 +36,7 @@ states = {name: [] for name in streams}
 for number in range(60):
     for name, model in streams.items():
         model.partial_fit(*block(number))
-        states[name].append((model.coef_.copy(), model.intercept_, model.threshold_))
+        states[name].append((model.coef_.copy(), model.intercept_, model.loss_threshold_))
 
 # %%
 # The reference
@@ -77,7 +77,7 @@ left.axhline(exact.objective_, color="black", linestyle=":", linewidth=1.5, labe
 left.set(xlabel="thousand rows seen", ylabel="AT_k objective, all rows", ylim=(37, 54))
 left.legend(loc="upper right", frameon=False)
 right.plot(seen, [threshold for *_, threshold in states["AT_k"]], "-", color=ATK, linewidth=2, label="AT_k, streaming")
-right.axhline(exact.threshold_, color="black", linestyle=":", linewidth=1.5, label="AT_k, exact")
+right.axhline(exact.loss_threshold_, color="black", linestyle=":", linewidth=1.5, label="AT_k, exact")
 right.set(xlabel="thousand rows seen", ylabel="lambda")
 right.legend(loc="upper right", frameon=False)
 plt.show()

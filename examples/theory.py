@@ -161,7 +161,7 @@ def simulate_line(n: int, mu: float) -> tuple[np.ndarray, np.ndarray]:
         model = fit(X, y, counts, loss="hinge", k=bound.k, C=bound.library_C, fit_intercept=False)
         wrong = np.where(model.predict(LINE_X) > 0, 1.0 - LINE_POSITIVE, LINE_POSITIVE)
         excess[trial] = max(wrong.mean() - 0.1, 0.0)  # not -1e-17
-        rho = 1.0 - model.threshold_
+        rho = 1.0 - model.loss_threshold_
         ratio[trial] = np.linalg.norm(model.coef_) / rho if rho > 0.0 else np.inf
     return excess, ratio
 

@@ -77,7 +77,7 @@ def test_a_newton_step_reads_the_data_twice(loss):
     X, f = draw()
     cls, y = (ATkRegressor, f) if loss == "absolute_error" else (ATkClassifier, np.where(f > 0.0, "yes", "no"))
     model = cls(loss, k=0.6).fit(ArrayChunks(X, chunk_rows=1000), y)
-    fixed = 7  # survey; first point, its gradient, its curvature; another first smoothing; proof; sample_weights_
+    fixed = 7  # survey; first point, its gradient, its curvature; another first smoothing; proof; top_weights_
     assert model.n_iter_ >= 5
     assert model.n_passes_ <= 2 * model.n_iter_ + fixed
 
@@ -128,8 +128,8 @@ def test_weights_of_samples_are_those_in_memory():
     weight = np.random.default_rng(1).integers(0, 3, f.size).astype(float)
     options = {"k": 0.3, "tol": 1e-12}
     model = ATkRegressor(**options).fit(ArrayChunks(X, chunk_rows=111), f, weight)
-    expected = ATkRegressor(**options).fit(X, f, weight).sample_weights_
-    np.testing.assert_allclose(model.sample_weights_, expected, atol=1e-6)
+    expected = ATkRegressor(**options).fit(X, f, weight).top_weights_
+    np.testing.assert_allclose(model.top_weights_, expected, atol=1e-6)
 
 
 def test_processes_map_files_by_themselves(tmp_path):

@@ -232,7 +232,7 @@ class TestEngine:
             model = memory.ATkClassifier(k=k, C=50.0, tol=1e-9).fit(chunks, None)
         np.testing.assert_allclose(model.coef_, expected.coef_, rtol=1e-6, atol=1e-8)
         np.testing.assert_allclose(model.intercept_, expected.intercept_, rtol=1e-6, atol=1e-8)
-        np.testing.assert_allclose(model.sample_weights_, expected.sample_weights_, atol=1e-6)
+        np.testing.assert_allclose(model.top_weights_, expected.top_weights_, atol=1e-6)
         assert (model.dual_gap_ <= 1e-9 * model.objective_).all()
         np.testing.assert_array_equal(model.predict(X), expected.predict(X))
         np.testing.assert_array_equal(model.predict(chunks), expected.predict(X))

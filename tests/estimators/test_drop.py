@@ -89,8 +89,8 @@ def test_the_fit_is_that_without_the_rows_set_aside(diabetes):
     without = ATkRegressor(k=int(model.k_) - 20, C=100.0, tol=1e-10).fit(X[kept], y[kept])
     assert_allclose(model.coef_, without.coef_, rtol=1e-6)
     assert model.objective_ == pytest.approx(without.objective_, rel=1e-9)
-    assert_allclose(model.sample_weights_[kept], without.sample_weights_, atol=1e-6)
-    assert not model.sample_weights_[model.set_aside_].any()
+    assert_allclose(model.top_weights_[kept], without.top_weights_, atol=1e-6)
+    assert not model.top_weights_[model.set_aside_].any()
     losses = (y - model.predict(X)) ** 2
     value = ranked_range(20, 0.5).value(losses) + model.coef_ @ model.coef_ / 200.0
     assert model.objective_ == pytest.approx(value, rel=1e-9)
@@ -130,7 +130,7 @@ def test_rows_are_counted_as_they_were_given():
     turned = np.roll(np.arange(200), 7)
     model = ATkClassifier(k=0.5, drop=1).fit(X[turned], y[turned], sample_weight=weight[turned])
     assert turned[model.set_aside_].tolist() == [0]
-    assert model.sample_weights_[model.set_aside_] == [0.0]
+    assert model.top_weights_[model.set_aside_] == [0.0]
 
 
 def test_sparse_features_and_tensors_find_the_same(binary):
@@ -171,7 +171,7 @@ def test_a_range_of_few_ranks_among_many_rows():
     y[7] += 30.0
     model = ATkRegressor("absolute_error", k=2, drop=1).fit(X, y)
     assert model.set_aside_.tolist() == [7]
-    assert model.threshold_ < 1.05
+    assert model.loss_threshold_ < 1.05
 
 
 def test_auto_is_the_trimmed_mean(binary):

@@ -295,4 +295,4 @@ def test_defaults_come_within_one_percent_in_twenty_passes(name):
     objective = average_top_k(0.7).value(losses) + np.sum(model.coef_**2) / 200
     assert exact.objective_ * (1 - 1e-6) <= objective <= 1.01 * exact.objective_
     # lambda approaches the k-th largest loss
-    assert_allclose(model.threshold_, exact.threshold_, atol=0.1 * losses.max())
+    assert_allclose(model.loss_threshold_, exact.loss_threshold_, atol=0.1 * losses.max())

@@ -78,9 +78,9 @@ class ATkBoostingRegressor(RegressorMixin, BoostedATk):
 
     Attributes
     ----------
-    threshold_ : float
+    loss_threshold_ : float
         The k-th largest loss, the paper's lambda.
-    sample_weights_ : ndarray of shape (n_samples,)
+    top_weights_ : ndarray of shape (n_samples,)
         Weights of the samples in the average of the k largest losses; positive for those in the top k.
     objective_ : float
         The average of the k largest losses on the training samples. There is no certificate: boosting does not solve
@@ -231,9 +231,9 @@ class ATkBoostingClassifier(ClassifierMixin, BoostedATk):
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-    threshold_ : float or ndarray of shape (n_classes,)
+    loss_threshold_ : float or ndarray of shape (n_classes,)
         The k-th largest loss, the paper's lambda.
-    sample_weights_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
+    top_weights_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
         Weights of the samples in the average of the k largest losses; positive for those in the top k.
     objective_ : float or ndarray of shape (n_classes,)
         The average of the k largest losses on the training samples. There is no certificate: boosting does not solve

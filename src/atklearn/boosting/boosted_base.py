@@ -263,13 +263,13 @@ class BoostedATk(BaseEstimator, ABC):
         self.k_share_, self.k_ = float(share), float(share * targets.total)
         self.feature_importances_ = gains / (gains.sum() or 1.0)
         published = {
-            "threshold_": np.array([top.threshold(each, targets.mass) for each in losses]),
+            "loss_threshold_": np.array([top.threshold(each, targets.mass) for each in losses]),
             "objective_": np.array([top.value(each, targets.mass) for each in losses]),
             "n_iter_": np.array([each.rounds for each in trees]),
         }
         for name, values in published.items():
             setattr(self, name, values[0].item() if len(trees) == 1 else values)
-        self.sample_weights_ = weights[:, 0] if len(trees) == 1 else weights
+        self.top_weights_ = weights[:, 0] if len(trees) == 1 else weights
 
 
 def _strata(targets: Targets) -> npt.NDArray[Any] | None:

@@ -144,7 +144,7 @@ class FollowsX(BaseEstimator):
         """
         copy: Self = clone(self)
         for name, value in self._fitted():
-            if name != "sample_weights_":
+            if name != "top_weights_":
                 setattr(copy, name, value.to_predict() if isinstance(value, FollowsX) else value)
         return copy
 

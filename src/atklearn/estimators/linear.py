@@ -81,9 +81,9 @@ class ATkClassifier(LinearClassifierMixin, LinearATk):
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
     intercept_ : ndarray of shape (1,) or (n_classes,)
     classes_ : ndarray of shape (n_classes,)
-    threshold_ : float or ndarray of shape (n_classes,)
+    loss_threshold_ : float or ndarray of shape (n_classes,)
         The k-th largest loss, the paper's lambda.
-    sample_weights_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
+    top_weights_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
         Worst-case weights of the samples; positive exactly for those in the top k that shape the solution. They sum
         to one, or to less where the threshold is zero.
     dual_gap_ : float or ndarray of shape (n_classes,)
@@ -99,7 +99,7 @@ class ATkClassifier(LinearClassifierMixin, LinearATk):
     C_ : float
         The C used.
     n_passes_ : int
-        How often X was read, if it was read in chunks; ``sample_weights_`` of a Dask collection are computed when they
+        How often X was read, if it was read in chunks; ``top_weights_`` of a Dask collection are computed when they
         are wanted.
     selection_ : Selection
         What the choice of k and C saw, and why it is as it is; only if there was one. Draw it with
@@ -258,9 +258,9 @@ class ATkRegressor(ScoredRegressorMixin, LinearATk):
     ----------
     coef_ : ndarray of shape (n_features,)
     intercept_ : float
-    threshold_ : float
+    loss_threshold_ : float
         The k-th largest loss, the paper's lambda: half the width of the tube for the absolute error.
-    sample_weights_ : ndarray of shape (n_samples,)
+    top_weights_ : ndarray of shape (n_samples,)
         Worst-case weights of the samples; positive exactly for those in the top k that shape the solution. They sum
         to one, or to less where the threshold is zero.
     dual_gap_ : float
@@ -276,7 +276,7 @@ class ATkRegressor(ScoredRegressorMixin, LinearATk):
     C_ : float
         The C used.
     n_passes_ : int
-        How often X was read, if it was read in chunks; ``sample_weights_`` of a Dask collection are computed when they
+        How often X was read, if it was read in chunks; ``top_weights_`` of a Dask collection are computed when they
         are wanted.
     selection_ : Selection
         What the choice of k and C saw, and why it is as it is; only if there was one. Draw it with
@@ -315,7 +315,7 @@ class ATkRegressor(ScoredRegressorMixin, LinearATk):
     >>> from sklearn.preprocessing import scale
     >>> X, y = load_diabetes(return_X_y=True)
     >>> model = ATkRegressor("absolute_error", k=0.2).fit(scale(X), y)
-    >>> bool(abs(y - model.predict(scale(X))).max() > model.threshold_ > 0)
+    >>> bool(abs(y - model.predict(scale(X))).max() > model.loss_threshold_ > 0)
     True
     """
 

@@ -186,8 +186,8 @@ class LinearATk(CallbackSupportMixin, FollowsX):
         """Set the fitted attributes, plain for one problem, else with an entry or column for each."""
         self.coef_, self.intercept_ = problems.coefficients(solutions)
         weights = problems.sample_weights(solutions)
-        self.sample_weights_ = weights[:, 0] if len(solutions) == 1 else weights
-        self.threshold_ = plain([solution.threshold for solution in solutions])
+        self.top_weights_ = weights[:, 0] if len(solutions) == 1 else weights
+        self.loss_threshold_ = plain([solution.threshold for solution in solutions])
         self.dual_gap_ = plain([solution.dual_gap for solution in solutions])
         self.objective_ = plain([solution.objective for solution in solutions])
         self.n_iter_ = plain([solution.n_iter for solution in solutions])

@@ -99,7 +99,7 @@ class ATkClassifierCV(ScoredClassifierMixin, LinearATkCV):
         Of the fit.
     calibration_bound_ : float
         The fraction k/n at or below which the classifier collapses on these data.
-    classes_, coef_, intercept_, threshold_, dual_gap_, objective_, n_iter_
+    classes_, coef_, intercept_, loss_threshold_, dual_gap_, objective_, n_iter_
         Of the final fit.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
@@ -299,7 +299,7 @@ class ATkRegressorCV(ScoredRegressorMixin, LinearATkCV):
         Of the fit.
     calibration_bound_ : None
         There is no such bound in regression.
-    coef_, intercept_, threshold_, dual_gap_, objective_, n_iter_
+    coef_, intercept_, loss_threshold_, dual_gap_, objective_, n_iter_
         Of the final fit.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)

@@ -208,7 +208,7 @@ class LinearATkCV(CallbackSupportMixin, FollowsX):
         best = fit_encoded(self._template(k=self.k_share_, C=self.C_, tol=self.tol), data, like=self)
         self.best_estimator_ = best
         self.coef_, self.intercept_ = best.coef_, best.intercept_
-        self.threshold_, self.objective_, self.dual_gap_ = best.threshold_, best.objective_, best.dual_gap_
+        self.loss_threshold_, self.objective_, self.dual_gap_ = best.loss_threshold_, best.objective_, best.dual_gap_
         self.n_iter_ = best.n_iter_
 
     def _template(self, **options: Any) -> LinearATk:

@@ -77,7 +77,7 @@ class SGDATkClassifier(LinearClassifierMixin, StreamingATk):
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
     intercept_ : ndarray of shape (1,) or (n_classes,)
     classes_ : ndarray of shape (n_classes,)
-    threshold_ : float or ndarray of shape (n_classes,)
+    loss_threshold_ : float or ndarray of shape (n_classes,)
         The learned lambda.
     k_share_ : float
         The k used, as part of the total weight: a value for the parameter ``k``.

@@ -67,7 +67,7 @@ class SGDATkRegressor(RegressorMixin, StreamingATk):
     ----------
     coef_ : ndarray of shape (n_features,)
     intercept_ : float
-    threshold_ : float
+    loss_threshold_ : float
         The learned lambda.
     k_share_ : float
         The k used, as part of the total weight: a value for the parameter ``k``.

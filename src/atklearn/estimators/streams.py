@@ -201,7 +201,7 @@ class StreamingATk(BaseEstimator):
         thresholds = [descent.threshold for descent in stream.descents]
         self.coef_ = np.array([descent.weights for descent in stream.descents]).astype(dtype)
         self.intercept_ = np.array([descent.intercept for descent in stream.descents]).astype(dtype)
-        self.threshold_ = thresholds[0] if len(thresholds) == 1 else np.array(thresholds)
+        self.loss_threshold_ = thresholds[0] if len(thresholds) == 1 else np.array(thresholds)
         self.n_iter_ = n_iter
         self.t_ = stream.descents[0].n_visits
         self.k_share_ = float(stream.descents[0].rule.fraction)

@@ -27,7 +27,7 @@ class ATkSVC(ClassifierMixin, KernelATk):
 
     This is the AT_k-SVM of the paper (Eqs. 5 and 6) with a bias. ``k`` spans the maximum loss (k = 1), nu-support
     vector classification (nu = k / n, with a scale that is set by C) and the plain support vector machine (k = 1.0,
-    that is k = n, and every k above the number that is shown by ``threshold_ = 0``). Unlike nu, no k is infeasible.
+    that is k = n, and every k above the number that is shown by ``loss_threshold_ = 0``). Every k is feasible.
     ``dual_gap_`` certifies how far ``objective_`` can be from the optimum. With more than two classes, one classifier
     is fitted per class against the rest.
 
@@ -77,9 +77,9 @@ class ATkSVC(ClassifierMixin, KernelATk):
         Weights of the features, only with ``kernel="linear"``.
     intercept_ : ndarray of shape (1,) or (n_classes,)
     classes_ : ndarray of shape (n_classes,)
-    threshold_ : float or ndarray of shape (n_classes,)
+    loss_threshold_ : float or ndarray of shape (n_classes,)
         The k-th largest loss, the paper's lambda; rho = 1 - lambda.
-    sample_weights_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
+    top_weights_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
         Worst-case weights of the samples, ``alpha / C``. They sum to one, or to less where the threshold is zero.
     dual_gap_ : float or ndarray of shape (n_classes,)
         How far ``objective_`` can be from the optimum: the certificate.
@@ -245,9 +245,9 @@ class ATkSVR(RegressorMixin, KernelATk):
     coef_ : ndarray of shape (1, n_features)
         Weights of the features, only with ``kernel="linear"``.
     intercept_ : ndarray of shape (1,)
-    threshold_ : float
+    loss_threshold_ : float
         The k-th largest error, the paper's lambda: half the width of the tube.
-    sample_weights_ : ndarray of shape (n_samples,)
+    top_weights_ : ndarray of shape (n_samples,)
         Worst-case weights of the samples, ``|dual_coef_| / C``. They sum to one, or to less where the threshold is
         zero.
     dual_gap_ : float
@@ -280,7 +280,7 @@ class ATkSVR(RegressorMixin, KernelATk):
     >>> from sklearn.datasets import load_diabetes
     >>> X, y = load_diabetes(return_X_y=True)
     >>> model = ATkSVR(k=0.3, C=1e5).fit(X, y)
-    >>> bool(abs(y - model.predict(X)).max() > model.threshold_ > 0)
+    >>> bool(abs(y - model.predict(X)).max() > model.loss_threshold_ > 0)
     True
     """
 

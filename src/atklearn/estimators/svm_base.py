@@ -132,8 +132,8 @@ class KernelATk(BaseEstimator):
         self.intercept_ = np.array([solution.intercept for solution in solutions])
         pairs = zip(problems, solutions, strict=True)
         weights = targets.spread([problem.sample_weights(solution) for problem, solution in pairs])
-        self.sample_weights_ = weights[:, 0] if len(solutions) == 1 else weights
-        self.threshold_ = plain([solution.threshold for solution in solutions])
+        self.top_weights_ = weights[:, 0] if len(solutions) == 1 else weights
+        self.loss_threshold_ = plain([solution.threshold for solution in solutions])
         self.dual_gap_ = plain([solution.dual_gap for solution in solutions])
         self.objective_ = plain([solution.objective for solution in solutions])
         self.n_iter_ = plain([solution.n_iter for solution in solutions])

@@ -122,7 +122,7 @@ def nu_property(
         )
     if not -_ROUNDING <= rho <= 1.0 + _ROUNDING:
         raise ValueError(
-            f"rho = 1 - threshold of a hinge fit is expected in [0, 1], got {shown(rho)}; pass 1 - threshold_."
+            f"rho = 1 - threshold of a hinge fit is expected in [0, 1], got {shown(rho)}; pass 1 - loss_threshold_."
         )
     if not 0.0 < k <= m.sum() * (1.0 + _ROUNDING):
         raise ValueError(
@@ -138,7 +138,7 @@ def check_nu_property(model: Any, X: Any, y: Any, sample_weight: npt.ArrayLike |
     Parameters
     ----------
     model : fitted classifier
-        With two ``classes_``, ``decision_function``, ``threshold_``, ``sample_weights_`` and ``k_``.
+        With two ``classes_``, ``decision_function``, ``loss_threshold_``, ``top_weights_`` and ``k_``.
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
         The data of the fit.
     y : array-like of shape (n_samples,)
@@ -166,4 +166,4 @@ def check_nu_property(model: Any, X: Any, y: Any, sample_weight: npt.ArrayLike |
             "pass nu_property the mass, which is sample_weight times class weight."
         )
     margins = one_versus_rest(y, model.classes_)[0] * model.decision_function(X)
-    return nu_property(margins, model.sample_weights_, rho=1.0 - model.threshold_, k=model.k_, mass=sample_weight)
+    return nu_property(margins, model.top_weights_, rho=1.0 - model.loss_threshold_, k=model.k_, mass=sample_weight)
