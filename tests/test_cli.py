@@ -212,7 +212,7 @@ def test_a_finished_run_can_be_extended(folder):
 
 
 @pytest.mark.usefixtures("three_folds")
-def test_a_changed_option_starts_another_folder(folder):
+def test_a_changed_option_init_another_folder(folder):
     few_columns(folder, n=60)
     told = ["rides.csv", "--target", "rides", "--quiet", "--loss", "log_loss", *QUICK]
     for changed in ([], ["--drop", "whole", "--seed", "1"]):

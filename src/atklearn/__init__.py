@@ -31,8 +31,8 @@ from atklearn.losses.individual import (
 from atklearn.losses.tilting import TiltedLoss, tilted
 from atklearn.selection.choosing import Selection
 from atklearn.selection.display import KCurveDisplay
-from atklearn.selection.dropping import DropAtJump, DropChoice, choose_drop, drop_at_jump
 from atklearn.selection.paths import ATkPath, atk_path
+from atklearn.selection.trimming import TrimAtJump, TrimChoice, choose_trim, trim_at_jump
 
 __version__ = "0.1.0"
 
@@ -47,8 +47,6 @@ __all__ = [
     "AbsoluteError",
     "CollapseWarning",
     "Comparison",
-    "DropAtJump",
-    "DropChoice",
     "Hinge",
     "Huber",
     "IndividualLoss",
@@ -62,17 +60,19 @@ __all__ = [
     "SquaredError",
     "SquaredHinge",
     "TiltedLoss",
+    "TrimAtJump",
+    "TrimChoice",
     "atk_path",
     "average",
     "average_bottom_k",
     "average_top_k",
-    "choose_drop",
+    "choose_trim",
     "compare",
-    "drop_at_jump",
     "elementwise",
     "maximum",
     "paper_C",
     "ranked_range",
     "tilted",
     "top_k",
+    "trim_at_jump",
 ]

@@ -54,8 +54,8 @@ def test_bad_data_are_told_with_the_chunk_they_are_in(what):
 
 def test_what_chunks_cannot_do_is_told():
     chunks = ArrayChunks(X)
-    with pytest.raises(ValueError, match=r"drop is expected to be 0, got 0.1"):
-        ATkClassifier(drop=0.1).fit(chunks, Y)
+    with pytest.raises(ValueError, match=r"trim is expected to be 0, got 0.1"):
+        ATkClassifier(trim=0.1).fit(chunks, Y)
     with pytest.raises(ValueError, match=r"cv is expected to be a number of folds"):
         ATkClassifierCV(cv=[(np.arange(10), np.arange(10, 20))]).fit(chunks, Y)
     with pytest.raises(ValueError, match=r"between 2 and the number of samples"):

@@ -37,13 +37,13 @@ class ATkClassifier(LinearClassifierMixin, LinearATk):
         "auto" chooses k, and C unless that is given, by cross-validation: ``scoring``, ``tail`` and ``at_most`` say by
         what, ``selection_`` what it saw, and :doc:`/choosing-k` how. About 5,000 samples at most are looked at. Neither
         their order nor repetition in place of weights changes the choice.
-        With ``drop`` there is none: it is 1.0, all samples that are left.
+        With ``trim`` there is none: it is 1.0, all samples that are left.
         With sample or class weights, k counts weight. Too small a k on noisy data collapses to w = 0: see
         :class:`atklearn.CollapseWarning`.
-    drop : int or float, default=0
+    trim : int or float, default=0
         How many, or what part, of the largest losses are set aside, for labels that are wrong or sensors that broke:
         an int counts samples, a float is the fraction of them, and with sample weights both count weight. ``k`` counts
-        from the top as before, so that the mean is over the losses ranked ``drop`` to k; ``k=1.0`` is the trimmed
+        from the top as before, so that the mean is over the losses ranked ``trim`` to k; ``k=1.0`` is the trimmed
         mean. That is no longer convex: see the notes.
     C : float or None, default=None
         Inverse regularisation strength, relative to the mean of the top k (scikit-learn's C, relative to the sum of
@@ -68,8 +68,8 @@ class ATkClassifier(LinearClassifierMixin, LinearATk):
         The duality gap allowed, relative to the objective.
     max_iter : int, default=1000
         The number of Newton steps allowed.
-    n_starts : int, default=50
-        With ``drop``, random starts beside the solution of AT_k: models of a few samples each, improved by one
+    n_init : int, default=50
+        With ``trim``, random starts beside the solution of AT_k: models of a few samples each, improved by one
         regression on what they leave, of which the best two are gone on from. They find outliers that are alike and
         far out.
     warm_start : bool, default=False
@@ -106,8 +106,8 @@ class ATkClassifier(LinearClassifierMixin, LinearATk):
         :class:`atklearn.KCurveDisplay`.
     set_aside_ : ndarray of int
         The samples set aside, those with the largest losses first; one that is set aside in part is among them if it
-        is by half at least. Empty without ``drop``.
-    drop_ : float
+        is by half at least. Empty without ``trim``.
+    trim_ : float
         The weight set aside.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
@@ -125,7 +125,7 @@ class ATkClassifier(LinearClassifierMixin, LinearATk):
     score that was fitted to the hardest samples only. Use :class:`sklearn.calibration.CalibratedClassifierCV` where
     probabilities matter.
 
-    With ``drop``, an exact fit on the samples that are left takes turns with setting the largest losses aside, until
+    With ``trim``, an exact fit on the samples that are left takes turns with setting the largest losses aside, until
     these no longer change. The objective falls all the way, to a local minimum: ``objective_`` is its true value, but
     ``dual_gap_`` is that of the last convex problem, on the samples that are left.
     With several classes the same samples are set aside for all, those with the largest sum of losses above the
@@ -160,7 +160,7 @@ class ATkClassifier(LinearClassifierMixin, LinearATk):
         loss: str | IndividualLoss = "log_loss",
         *,
         k: float | str = "auto",
-        drop: float = 0,
+        trim: float = 0,
         C: float | None = None,
         scoring: str | Callable[..., float] | None = None,
         tail: float | None = None,
@@ -170,13 +170,13 @@ class ATkClassifier(LinearClassifierMixin, LinearATk):
         class_weight: dict[Any, float] | str | None = None,
         tol: float = 1e-6,
         max_iter: int = 1000,
-        n_starts: int = 50,
+        n_init: int = 50,
         warm_start: bool = False,
         verbose: int = 0,
     ) -> None:
         self.loss = loss
         self.k = k
-        self.drop = drop
+        self.trim = trim
         self.C = C
         self.scoring = scoring
         self.tail = tail
@@ -186,7 +186,7 @@ class ATkClassifier(LinearClassifierMixin, LinearATk):
         self.class_weight = class_weight
         self.tol = tol
         self.max_iter = max_iter
-        self.n_starts = n_starts
+        self.n_init = n_init
         self.warm_start = warm_start
         self.verbose = verbose
 
@@ -194,7 +194,7 @@ class ATkClassifier(LinearClassifierMixin, LinearATk):
         self.classes_ = problems.classes
         super()._publish(problems, solutions)
         limits = [
-            self.drop_ + collapse_limit(problem)
+            self.trim_ + collapse_limit(problem)
             for problem, solution in zip(problems.problems, solutions, strict=True)
             if not solution.beats(problem.rows.loss_at_zero)
         ]
@@ -219,12 +219,12 @@ class ATkRegressor(ScoredRegressorMixin, LinearATk):
         "auto" chooses k, and C unless that is given, by cross-validation: ``scoring``, ``tail`` and ``at_most`` say by
         what, ``selection_`` what it saw, and :doc:`/choosing-k` how. About 5,000 samples at most are looked at. Neither
         their order nor repetition in place of weights changes the choice.
-        With ``drop`` there is none: it is 1.0, all samples that are left.
+        With ``trim`` there is none: it is 1.0, all samples that are left.
         With sample weights, k counts weight.
-    drop : int or float, default=0
+    trim : int or float, default=0
         How many, or what part, of the largest losses are set aside, for labels that are wrong or sensors that broke:
         an int counts samples, a float is the fraction of them, and with sample weights both count weight. ``k`` counts
-        from the top as before, so that the mean is over the losses ranked ``drop`` to k; ``k=1.0`` is the trimmed
+        from the top as before, so that the mean is over the losses ranked ``trim`` to k; ``k=1.0`` is the trimmed
         mean. That is no longer convex: see the notes.
     C : float or None, default=None
         Inverse regularisation strength, relative to the mean of the top k. None is n / 2, n being the weight of all
@@ -246,8 +246,8 @@ class ATkRegressor(ScoredRegressorMixin, LinearATk):
         The duality gap allowed, relative to the objective.
     max_iter : int, default=1000
         The number of Newton steps allowed.
-    n_starts : int, default=50
-        With ``drop``, random starts beside the solution of AT_k: models of a few samples each, improved by one
+    n_init : int, default=50
+        With ``trim``, random starts beside the solution of AT_k: models of a few samples each, improved by one
         regression on what they leave, of which the best two are gone on from. They find outliers that are alike and
         far out.
     warm_start : bool, default=False
@@ -283,8 +283,8 @@ class ATkRegressor(ScoredRegressorMixin, LinearATk):
         :class:`atklearn.KCurveDisplay`.
     set_aside_ : ndarray of int
         The samples set aside, those with the largest losses first; one that is set aside in part is among them if it
-        is by half at least. Empty without ``drop``.
-    drop_ : float
+        is by half at least. Empty without ``trim``.
+    trim_ : float
         The weight set aside.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
@@ -298,7 +298,7 @@ class ATkRegressor(ScoredRegressorMixin, LinearATk):
 
     Notes
     -----
-    With ``drop``, an exact fit on the samples that are left takes turns with setting the largest losses aside, until
+    With ``trim``, an exact fit on the samples that are left takes turns with setting the largest losses aside, until
     these no longer change. The objective falls all the way, to a local minimum: ``objective_`` is its true value, but
     ``dual_gap_`` is that of the last convex problem, on the samples that are left.
 
@@ -327,7 +327,7 @@ class ATkRegressor(ScoredRegressorMixin, LinearATk):
         loss: str | IndividualLoss = "squared_error",
         *,
         k: float | str = "auto",
-        drop: float = 0,
+        trim: float = 0,
         C: float | None = None,
         scoring: str | Callable[..., float] | None = None,
         tail: float | None = None,
@@ -336,13 +336,13 @@ class ATkRegressor(ScoredRegressorMixin, LinearATk):
         penalize_intercept: bool = False,
         tol: float = 1e-6,
         max_iter: int = 1000,
-        n_starts: int = 50,
+        n_init: int = 50,
         warm_start: bool = False,
         verbose: int = 0,
     ) -> None:
         self.loss = loss
         self.k = k
-        self.drop = drop
+        self.trim = trim
         self.C = C
         self.scoring = scoring
         self.tail = tail
@@ -351,7 +351,7 @@ class ATkRegressor(ScoredRegressorMixin, LinearATk):
         self.penalize_intercept = penalize_intercept
         self.tol = tol
         self.max_iter = max_iter
-        self.n_starts = n_starts
+        self.n_init = n_init
         self.warm_start = warm_start
         self.verbose = verbose
 

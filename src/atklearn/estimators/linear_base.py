@@ -19,7 +19,7 @@ from atklearn.core.solve import solve_linear
 from atklearn.estimators.callbacks import CallbackSupportMixin, FitProgress
 from atklearn.estimators.fitting import encoder_of, keeping_fitted_state, warn_of_classes_aside, warn_unless_converged
 from atklearn.estimators.following import FollowsX, training_data
-from atklearn.losses.aggregate import resolve_drop
+from atklearn.losses.aggregate import resolve_trim
 from atklearn.losses.individual import Array, IndividualLoss, Task
 from atklearn.problems.device_room import saying_what_fits
 from atklearn.problems.encoding import Encoded, Problems, plain
@@ -40,8 +40,8 @@ class LinearATk(CallbackSupportMixin, FollowsX):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "loss": [str, IndividualLoss],
         "k": [Real, StrOptions({"auto"})],
-        "drop": [Real],
-        "n_starts": [Interval(Integral, 0, None, closed="left")],
+        "trim": [Real],
+        "n_init": [Interval(Integral, 0, None, closed="left")],
         "C": [Interval(Real, 0.0, None, closed="neither"), None],
         "scoring": [str, callable, None],
         "tail": [Interval(Real, 0.0, 1.0, closed="right"), None],
@@ -100,11 +100,11 @@ class LinearATk(CallbackSupportMixin, FollowsX):
             checkpoint = data.opened_checkpoint(self.get_params(deep=False), k_used=problems.k)
             progress.watch(data, checkpoint)
         else:
-            problems = data.problems(k=k, C=self.C_, on_the_host=bool(self.drop))
+            problems = data.problems(k=k, C=self.C_, on_the_host=bool(self.trim))
         self.k_ = problems.k
-        self.drop_ = resolve_drop(self.drop, problems.k, problems.total)
+        self.trim_ = resolve_trim(self.trim, problems.k, problems.total)
         starts = self._starts(problems, checkpoint)
-        if self.drop_ > 0.0:
+        if self.trim_ > 0.0:
             problems, solutions = self._solve_range(problems, starts, progress)
         else:
             self.set_aside_ = np.zeros(0, dtype=np.intp)
@@ -128,10 +128,10 @@ class LinearATk(CallbackSupportMixin, FollowsX):
     ) -> tuple[Problems, list[Solution]]:
         """Solve the problems of a range, the same rows set aside in all of them; return them as left in the end."""
         fit = solve_ranked(
-            problems.problems, self.drop_, tol=self.tol, max_iter=self.max_iter, starts=starts,
-            n_starts=self.n_starts, progress=[progress.following(name) for name in problems.names],
+            problems.problems, self.trim_, tol=self.tol, max_iter=self.max_iter, starts=starts,
+            n_init=self.n_init, progress=[progress.following(name) for name in problems.names],
         )  # fmt: skip
-        warn_of_classes_aside(fit.class_shares, problems.classes, self.drop)
+        warn_of_classes_aside(fit.class_shares, problems.classes, self.trim)
         order = np.zeros(fit.outside.n_rows)  # of the rows set aside, from 1
         order[fit.ranked] = np.arange(1, fit.ranked.size + 1)
         order = problems.spread([order] * len(problems.problems))[:, 0]
@@ -145,7 +145,7 @@ class LinearATk(CallbackSupportMixin, FollowsX):
 
     def _chooses_k(self) -> bool:
         """Say whether there is a k to choose."""
-        return self.k == "auto" and not self.drop
+        return self.k == "auto" and not self.trim
 
     def _given_k(self) -> tuple[float, float]:
         """Return k as it is given, and the default C as a multiple of itself; nothing was chosen."""

@@ -32,9 +32,9 @@ class ATkClassifierCV(ScoredClassifierMixin, LinearATkCV):
     Cs : int or array-like, default=3
         A number of grid points: from a thousandth of the default C of :class:`atklearn.ATkClassifier` up to it,
         log-spaced, and ten times it, made for standardised features; or the grid itself.
-    drop : int or float, default=0
+    trim : int or float, default=0
         How many, or what part, of the largest losses every fit sets aside: see :class:`atklearn.ATkClassifier`. It is
-        not chosen: see :func:`atklearn.choose_drop`.
+        not chosen: see :func:`atklearn.choose_trim`.
     cv : int, splitter, iterable or None, default=None
         As in scikit-learn. None is the folds of ``ATkClassifier()``: five, or three from 1,500 samples on, of 5,000
         samples at most, and five twice without a budget. Cells that the first folds find far beyond the budget are left
@@ -93,7 +93,7 @@ class ATkClassifierCV(ScoredClassifierMixin, LinearATkCV):
         Its mean score over the folds.
     ks_, Cs_ : ndarray
         The grids, k as fractions.
-    drop_share_ : float
+    trim_share_ : float
         The part set aside.
     n_samples_ : int
         Of the fit.
@@ -128,7 +128,7 @@ class ATkClassifierCV(ScoredClassifierMixin, LinearATkCV):
         *,
         ks: int | Sequence[float] = 6,
         Cs: int | Sequence[float] = 3,
-        drop: float = 0,
+        trim: float = 0,
         cv: Any = None,
         scoring: str | Callable[..., float] | None = None,
         tail: float | None = None,
@@ -147,7 +147,7 @@ class ATkClassifierCV(ScoredClassifierMixin, LinearATkCV):
         self.loss = loss
         self.ks = ks
         self.Cs = Cs
-        self.drop = drop
+        self.trim = trim
         self.cv = cv
         self.scoring = scoring
         self.tail = tail
@@ -237,9 +237,9 @@ class ATkRegressorCV(ScoredRegressorMixin, LinearATkCV):
     Cs : int or array-like, default=3
         A number of grid points: from a thousandth of the default C of :class:`atklearn.ATkRegressor` up to it,
         log-spaced, and ten times it, made for standardised features; or the grid itself.
-    drop : int or float, default=0
+    trim : int or float, default=0
         How many, or what part, of the largest losses every fit sets aside: see :class:`atklearn.ATkRegressor`. It is
-        not chosen: see :func:`atklearn.choose_drop`.
+        not chosen: see :func:`atklearn.choose_trim`.
     cv : int, splitter, iterable or None, default=None
         As in scikit-learn. None is the folds of ``ATkRegressor()``: five, or three from 1,500 samples on, of 5,000
         samples at most, and five twice without a budget. Cells that the first folds find far beyond the budget are left
@@ -293,7 +293,7 @@ class ATkRegressorCV(ScoredRegressorMixin, LinearATkCV):
         Its mean score over the folds.
     ks_, Cs_ : ndarray
         The grids, k as fractions.
-    drop_share_ : float
+    trim_share_ : float
         The part set aside.
     n_samples_ : int
         Of the fit.
@@ -324,7 +324,7 @@ class ATkRegressorCV(ScoredRegressorMixin, LinearATkCV):
         *,
         ks: int | Sequence[float] = 6,
         Cs: int | Sequence[float] = 3,
-        drop: float = 0,
+        trim: float = 0,
         cv: Any = None,
         scoring: str | Callable[..., float] | None = None,
         tail: float | None = None,
@@ -342,7 +342,7 @@ class ATkRegressorCV(ScoredRegressorMixin, LinearATkCV):
         self.loss = loss
         self.ks = ks
         self.Cs = Cs
-        self.drop = drop
+        self.trim = trim
         self.cv = cv
         self.scoring = scoring
         self.tail = tail

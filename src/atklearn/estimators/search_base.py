@@ -20,7 +20,7 @@ from atklearn.estimators.callbacks import CallbackSupportMixin, FitProgress
 from atklearn.estimators.fitting import encoder_of, keeping_fitted_state
 from atklearn.estimators.following import FollowsX, chunks_of, training_data
 from atklearn.estimators.linear_base import LinearATk, default_C, few_samples, fit_encoded
-from atklearn.losses.aggregate import resolve_drop, resolve_k
+from atklearn.losses.aggregate import resolve_k, resolve_trim
 from atklearn.losses.individual import Array, IndividualLoss, Task
 from atklearn.losses.messages import shown
 from atklearn.problems.device_room import saying_what_fits
@@ -43,7 +43,7 @@ class LinearATkCV(CallbackSupportMixin, FollowsX):
         "loss": [str, IndividualLoss],
         "ks": [Interval(Integral, 1, None, closed="left"), "array-like"],
         "Cs": [Interval(Integral, 1, None, closed="left"), "array-like"],
-        "drop": [Real],
+        "trim": [Real],
         "cv": ["cv_object"],
         "scoring": [str, callable, None],
         "tail": [Interval(Real, 0.0, 1.0, closed="right"), None],
@@ -119,7 +119,7 @@ class LinearATkCV(CallbackSupportMixin, FollowsX):
                 splitter = check_cv(self.cv, labels, classifier=data.classes is not None)
                 splits = list(splitter.split(data.X, labels, on_host(groups)))
                 bare = replace(data, X=None, y=None, weight=None)
-                options = {"max_iter": self.max_iter, "drop": self.drop_share_}
+                options = {"max_iter": self.max_iter, "trim": self.trim_share_}
                 folds = [Fold(bare, split, ks, Cs, **options) for split in splits]
                 test_to_train = float(np.mean([test.size / train.size for train, test in splits]))
                 shared = data.X, data.y, data.weight
@@ -130,7 +130,7 @@ class LinearATkCV(CallbackSupportMixin, FollowsX):
             checkpoint.done()
 
     def _forget(self) -> None:
-        """Drop what an earlier fit has left."""
+        """Delete what an earlier fit has left."""
         for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
             delattr(self, name)
 
@@ -138,7 +138,7 @@ class LinearATkCV(CallbackSupportMixin, FollowsX):
         """Set what is known of all samples before anything is chosen."""
         self._total = data.total
         self.n_samples_ = data.n_samples
-        self.drop_share_ = resolve_drop(self.drop, self._total, self._total) / self._total
+        self.trim_share_ = resolve_trim(self.trim, self._total, self._total) / self._total
         self.calibration_bound_ = None
         if data.classes is not None:
             self.classes_ = data.classes
@@ -157,7 +157,7 @@ class LinearATkCV(CallbackSupportMixin, FollowsX):
         judge, criterion = self._judge()
         search = default_search(
             few, judge, criterion, ks=int(self.ks) if self._counts_ks() else self._given_ks(),
-            Cs_of=self._Cs_of, default_C=self._default_C, drop=self.drop_share_, max_iter=self.max_iter,
+            Cs_of=self._Cs_of, default_C=self._default_C, trim=self.trim_share_, max_iter=self.max_iter,
             random_state=self.random_state,
         )  # fmt: skip
         scale = 1.0
@@ -222,7 +222,7 @@ class LinearATkCV(CallbackSupportMixin, FollowsX):
     def _given_ks(self) -> Array:
         """Return the grid of k as shares, ascending."""
         if self._counts_ks():
-            return default_ks_above(self.drop_share_, int(self.ks), self.calibration_bound_)
+            return default_ks_above(self.trim_share_, int(self.ks), self.calibration_bound_)
         ks = np.unique([resolve_k(k, self._total) / self._total for k in self.ks])
         if ks.size == 0:
             raise ValueError(f"ks is expected to be a number of grid points or a non-empty grid, got {shown(self.ks)}.")

@@ -38,8 +38,8 @@ __all__ = [
     "maximum",
     "ranked_loss",
     "ranked_range",
-    "resolve_drop",
     "resolve_k",
+    "resolve_trim",
     "top_k",
     "top_sum",
 ]
@@ -67,32 +67,32 @@ def resolve_k(k: float, total: float) -> float:
     return min(float(k), float(total)) if isinstance(k, Integral) else float(k) * float(total)
 
 
-def resolve_drop(drop: float, k: float, total: float) -> float:
-    """Turn ``drop`` into an amount of sample weight: an int counts, a float is a fraction of the total.
+def resolve_trim(trim: float, k: float, total: float) -> float:
+    """Turn ``trim`` into an amount of sample weight: an int counts, a float is a fraction of the total.
 
-    ``0`` drops nothing, ``1`` one sample, ``0.1`` a tenth of them. The range ends at ``k`` units of weight, and has to
+    ``0`` trims nothing, ``1`` one sample, ``0.1`` a tenth of them. The range ends at ``k`` units of weight, and has to
     begin before.
 
     Examples
     --------
-    >>> resolve_drop(2, 10.0, 10.0), resolve_drop(0.25, 10.0, 10.0)
+    >>> resolve_trim(2, 10.0, 10.0), resolve_trim(0.25, 10.0, 10.0)
     (2.0, 2.5)
     """
-    if isinstance(drop, bool | np.bool_) or not isinstance(drop, Real) or not drop >= 0:
+    if isinstance(trim, bool | np.bool_) or not isinstance(trim, Real) or not trim >= 0:
         raise ValueError(
-            "drop is expected to be an int >= 0 (a count of samples) or a float in [0, 1) (a fraction of them), "
-            f"got {shown(drop)}."
+            "trim is expected to be an int >= 0 (a count of samples) or a float in [0, 1) (a fraction of them), "
+            f"got {shown(trim)}."
         )
-    if not isinstance(drop, Integral) and drop >= 1.0:
+    if not isinstance(trim, Integral) and trim >= 1.0:
         raise ValueError(
-            f"drop as a float is a fraction of the samples and is expected in [0, 1), got {shown(drop)}; "
+            f"trim as a float is a fraction of the samples and is expected in [0, 1), got {shown(trim)}; "
             "pass an int to count samples."
         )
-    amount = float(drop) if isinstance(drop, Integral) else float(drop) * float(total)
+    amount = float(trim) if isinstance(trim, Integral) else float(trim) * float(total)
     if amount >= least_mass(k):
         raise ValueError(
-            f"drop is expected to leave a range that ends at k: below {k:g} of {total:g} samples, got "
-            f"drop={shown(drop)}, which is {amount:g}; lower drop or raise k."
+            f"trim is expected to leave a range that ends at k: below {k:g} of {total:g} samples, got "
+            f"trim={shown(trim)}, which is {amount:g}; lower trim or raise k."
         )
     return amount
 

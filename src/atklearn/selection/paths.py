@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from atklearn.core.grid import solve_grid
 from atklearn.core.problem import Solution
-from atklearn.losses.aggregate import resolve_drop, resolve_k
+from atklearn.losses.aggregate import resolve_k, resolve_trim
 from atklearn.losses.individual import Array, IndividualLoss, resolve_individual_loss, task_of
 from atklearn.losses.messages import shown, stack_level
 from atklearn.problems.device_room import saying_what_fits
@@ -114,7 +114,7 @@ def atk_path(
     class_weight: dict[Any, float] | str | None = None,
     fit_intercept: bool = True,
     penalize_intercept: bool = False,
-    drop: float = 0,
+    trim: float = 0,
     tol: float = 1e-3,
     max_iter: int = 1000,
 ) -> ATkPath:
@@ -136,7 +136,7 @@ def atk_path(
         Classification only.
     fit_intercept : bool, default=True
     penalize_intercept : bool, default=False
-    drop : int or float, default=0
+    trim : int or float, default=0
         How many, or what part, of the largest losses every fit sets aside: see :class:`atklearn.ATkClassifier`. With
         any, objectives are local minima, and dual gaps are those of the convex problems on the samples that are left.
     tol : float, default=1e-3
@@ -172,7 +172,7 @@ def atk_path(
     home = home_of(X)
     X, y = enter_training(None, X, y, y_numeric=task == "regression")
     encoder = ProblemEncoder(individual, intercept_kind(fit_intercept, penalize_intercept), class_weight, "atk_path")
-    path = solve_path(encoder.on(X, y, sample_weight, on_the_host=bool(drop)), ks, Cs, tol, max_iter, drop=drop)
+    path = solve_path(encoder.on(X, y, sample_weight, on_the_host=bool(trim)), ks, Cs, tol, max_iter, trim=trim)
     return path if home is None else replace(path, **{name: home.publish(value) for name, value in vars(path).items()})
 
 
@@ -183,14 +183,14 @@ def grid_cells(
     tol: float,
     max_iter: int,
     *,
-    drop: float = 0,
+    trim: float = 0,
     solve: GridSolver = solve_grid,
 ) -> Iterator[tuple[int, int, list[Solution]]]:
-    """Yield ``(i, j, solutions of all problems at ks[i] and Cs[j])``; k and drop as counts or shares."""
+    """Yield ``(i, j, solutions of all problems at ks[i] and Cs[j])``; k and trim as counts or shares."""
     if len(ks) == 0 or len(Cs) == 0 or min(Cs) <= 0.0:
         raise ValueError(f"Grids are expected to be non-empty, with every C > 0, got ks={shown(ks)}, Cs={shown(Cs)}.")
     amounts = [resolve_k(k, problems.total) for k in ks]
-    aside = resolve_drop(drop, min(amounts), problems.total)
+    aside = resolve_trim(trim, min(amounts), problems.total)
     if aside > 0.0:
         yield from solve_ranked_grid(problems.problems, amounts, Cs, aside, tol=tol, max_iter=max_iter)
         return
@@ -208,17 +208,17 @@ def solve_path(
     tol: float,
     max_iter: int,
     *,
-    drop: float = 0,
+    trim: float = 0,
     solve: GridSolver = solve_grid,
 ) -> ATkPath:
-    """Solve every problem on the grid, and say so where the tolerance was missed; k and drop as counts or shares."""
+    """Solve every problem on the grid, and say so where the tolerance was missed; k and trim as counts or shares."""
     d = problems.problems[0].rows.n_columns - (problems.problems[0].rows.ones is not None)
     shape = (len(ks), len(Cs), len(problems.problems))
     coefs, intercepts = np.empty((*shape, d)), np.zeros(shape)
     objectives, gaps, thresholds = np.empty((3, *shape))
     n_iters, reasons = np.empty(shape, dtype=np.intp), np.empty(shape, dtype=object)
     missed = 0
-    for i, j, solutions in grid_cells(problems, ks, Cs, tol, max_iter, drop=drop, solve=solve):
+    for i, j, solutions in grid_cells(problems, ks, Cs, tol, max_iter, trim=trim, solve=solve):
         coefs[i, j], intercepts[i, j] = problems.coefficients(solutions)
         for place, solution in enumerate(solutions):
             cell = i, j, place
