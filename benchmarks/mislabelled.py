@@ -28,7 +28,7 @@ from joblib import Parallel, cpu_count, delayed, parallel_config
 from sklearn.datasets import load_digits
 from sklearn.model_selection import StratifiedKFold, StratifiedShuffleSplit, cross_val_predict
 
-from atklearn import ATkClassifier, tilted
+from atklearn import ATkClassifier, aggregates
 from atklearn.losses.individual import resolve_individual_loss
 from atklearn.problems.encoding import ProblemEncoder
 from atklearn.selection.folds import GRID_TOL, Fold
@@ -142,7 +142,7 @@ class Tilted:
         last = np.inf
         for _ in range(self.rounds):
             losses = np.logaddexp(0.0, -y * model.decision_function(X))
-            aggregate = tilted(self.t)
+            aggregate = aggregates.Tilted(self.t)
             value = aggregate.value(losses) + (model.coef_**2).sum() / (2.0 * self.C)
             if value >= last * (1.0 - self.finest):
                 break

@@ -76,7 +76,7 @@ def toy(data: Path) -> None:
 
 def objective(model: object, loss: str, X: np.ndarray, y: np.ndarray, k: float, C: float = 100.0) -> float:
     w, b = np.ravel(model.coef_), np.ravel(model.intercept_)[0]
-    return average_top_k(k).value(INDIVIDUAL_LOSSES[loss]()(X @ w + b, y)) + w @ w / (2 * C)
+    return average_top_k(INDIVIDUAL_LOSSES[loss]()(X @ w + b, y), k) + w @ w / (2 * C)
 
 
 def accuracy(data: Path) -> None:

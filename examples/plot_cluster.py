@@ -46,7 +46,7 @@ in_memory = ATkRegressor(k=k, C=C, tol=1e-10).fit(X, y)
 
 def objective(coef, intercept):
     """Return the mean of the largest tenth of the squared errors, and the penalty."""
-    return average_top_k(k).value((y - X @ coef - intercept) ** 2) + coef @ coef / (2 * C)
+    return average_top_k((y - X @ coef - intercept) ** 2, k) + coef @ coef / (2 * C)
 
 
 # %%

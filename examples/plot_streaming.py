@@ -52,7 +52,7 @@ exact = ATkRegressor(k=k, C=C).fit(X, y)
 def objective(coef, intercept):
     """Return the mean of the largest fifth of the squared errors, and the penalty."""
     losses = (y - X @ coef - intercept) ** 2
-    return average_top_k(k).value(losses) + coef @ coef / (2 * C)
+    return average_top_k(losses, k) + coef @ coef / (2 * C)
 
 
 curves = {name: np.array([objective(w, b) for w, b, _ in path]) for name, path in states.items()}
@@ -97,5 +97,5 @@ best = ATkClassifier(k=k, C=C).fit(points, label)
 for passes in (1, 5, 20):
     model = SGDATkClassifier(k=k, C=C, max_iter=passes, tol=None, random_state=0).fit(points, label)
     losses = np.logaddexp(0.0, -label * model.decision_function(points))
-    value = average_top_k(k).value(losses) + (model.coef_**2).sum() / (2 * C)
+    value = average_top_k(losses, k) + (model.coef_**2).sum() / (2 * C)
     print(f"passes: {passes:2}, {100 * (value / best.objective_ - 1):.2f} % above the smallest objective")

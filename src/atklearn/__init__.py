@@ -2,22 +2,13 @@
 
 from atklearn.comparing import Comparison, compare
 from atklearn.core.collapse import CollapseWarning
-from atklearn.core.problem import paper_C
 from atklearn.estimators.blocks import RowBlocks
 from atklearn.estimators.linear import ATkClassifier, ATkRegressor
 from atklearn.estimators.search import ATkClassifierCV, ATkRegressorCV
 from atklearn.estimators.streaming_classifier import SGDATkClassifier
 from atklearn.estimators.streaming_regressor import SGDATkRegressor
 from atklearn.estimators.svm import ATkSVC, ATkSVR
-from atklearn.losses.aggregate import (
-    RankedRange,
-    average,
-    average_bottom_k,
-    average_top_k,
-    maximum,
-    ranked_range,
-    top_k,
-)
+from atklearn.losses.aggregate import average_top_k
 from atklearn.losses.elementwise import elementwise
 from atklearn.losses.individual import (
     AbsoluteError,
@@ -28,7 +19,6 @@ from atklearn.losses.individual import (
     SquaredError,
     SquaredHinge,
 )
-from atklearn.losses.tilting import TiltedLoss, tilted
 from atklearn.selection.choosing import Selection
 from atklearn.selection.display import KCurveDisplay
 from atklearn.selection.paths import ATkPath, atk_path
@@ -52,27 +42,18 @@ __all__ = [
     "IndividualLoss",
     "KCurveDisplay",
     "LogLoss",
-    "RankedRange",
     "RowBlocks",
     "SGDATkClassifier",
     "SGDATkRegressor",
     "Selection",
     "SquaredError",
     "SquaredHinge",
-    "TiltedLoss",
     "TrimAtJump",
     "TrimChoice",
     "atk_path",
-    "average",
-    "average_bottom_k",
     "average_top_k",
     "choose_trim",
     "compare",
     "elementwise",
-    "maximum",
-    "paper_C",
-    "ranked_range",
-    "tilted",
-    "top_k",
     "trim_at_jump",
 ]

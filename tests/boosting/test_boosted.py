@@ -20,7 +20,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from atklearn import Huber, average_top_k
+from atklearn import Huber
+from atklearn.aggregates import AverageTopK
 from atklearn.boosting import ATkBoostingClassifier, ATkBoostingRegressor
 from atklearn.boosting.rounds import boost_path, boost_problems
 from atklearn.measures import MeasureScorer
@@ -88,7 +89,7 @@ class TestTheTop:
         average, top = (ATkBoostingRegressor(loss, k=k).fit(X, y) for k in (1.0, 0.2))
         losses = average.predict(X) - y
         known = {"squared_error": losses**2, "absolute_error": np.abs(losses)}
-        before = average_top_k(0.2).value(known.get(loss, Huber(20.0)(average.predict(X), y)))
+        before = AverageTopK(0.2).value(known.get(loss, Huber(20.0)(average.predict(X), y)))
         assert top.objective_ < 0.85 * before
 
     def test_is_told_as_it_is(self, numbers):
@@ -96,7 +97,7 @@ class TestTheTop:
         weight = np.random.default_rng(0).integers(0, 3, y.size)
         model = ATkBoostingRegressor(k=0.1, **FEW).fit(X, y, sample_weight=weight)
         losses = (model.predict(X) - y) ** 2
-        top = average_top_k(0.1)
+        top = AverageTopK(0.1)
         assert_allclose(model.loss_threshold_, top.threshold(losses, weight))
         assert_allclose(model.objective_, top.value(losses, weight))
         assert_allclose(model.top_weights_, top.weights(losses, weight), atol=1e-12)

@@ -21,7 +21,8 @@ from sklearn.preprocessing import StandardScaler, scale
 from sklearn.svm import SVC, NuSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from atklearn import ATkSVC, ATkSVR, CollapseWarning, average_top_k
+from atklearn import ATkSVC, ATkSVR, CollapseWarning
+from atklearn.aggregates import AverageTopK
 from atklearn.kernel import reductions
 from atklearn.kernel import solve as kernel_solver
 from atklearn.kernel.problem import Kernel, KernelMatrix, KernelProblem
@@ -172,7 +173,7 @@ class TestCertificate:
             )
             residual = y + rng.standard_normal(30)
             best = problem.best_intercept(residual)
-            top = average_top_k(10.0 / mass.sum())
+            top = AverageTopK(10.0 / mass.sum())
             values = [top.value(problem.losses(residual - b), mass) for b in best + np.linspace(-0.5, 0.5, 101)]
             assert np.argmin(np.round(values, 12)) <= 50
             assert values[50] <= min(values) + 1e-12

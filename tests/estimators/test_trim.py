@@ -13,7 +13,7 @@ from sklearn.preprocessing import scale
 from atklearn import ATkClassifier, ATkClassifierCV, ATkRegressor, atk_path
 from atklearn.core.solve import solve_linear
 from atklearn.datasets import make_toy
-from atklearn.losses.aggregate import ranked_range
+from atklearn.losses.aggregate import RankedRange
 from atklearn.losses.individual import LogLoss
 from atklearn.ondisk import ArrayChunks
 from atklearn.problems.encoding import ProblemEncoder
@@ -92,7 +92,7 @@ def test_the_fit_is_that_without_the_rows_set_aside(diabetes):
     assert_allclose(model.top_weights_[kept], without.top_weights_, atol=1e-6)
     assert not model.top_weights_[model.set_aside_].any()
     losses = (y - model.predict(X)) ** 2
-    value = ranked_range(20, 0.5).value(losses) + model.coef_ @ model.coef_ / 200.0
+    value = RankedRange(20, 0.5).value(losses) + model.coef_ @ model.coef_ / 200.0
     assert model.objective_ == pytest.approx(value, rel=1e-9)
     assert losses[model.set_aside_].min() >= losses[kept].max()
     assert (np.diff(losses[model.set_aside_]) <= 0.0).all()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-import atklearn
+from atklearn import aggregates
 from atklearn.torch import AverageTopKLoss, average_top_k
 
 MODULES = {
@@ -180,7 +180,7 @@ class TestDataset:
         for _ in range(max(80, int(1000 / share / batch_size))):
             loss(torch.from_numpy(rng.gamma(0.5, size=batch_size)))
         sample = rng.gamma(0.5, size=100_000)
-        exact = atklearn.average_top_k(share).value(sample)
+        exact = aggregates.AverageTopK(share).value(sample)
         reached = loss.threshold.item() + np.maximum(sample - loss.threshold.item(), 0).mean() / share
         assert exact <= reached + 1e-9 <= 1.01 * exact
 
@@ -266,7 +266,7 @@ class TestGroups:
         means = np.array([losses[group == g].mean().item() for g in range(5)])
         for k in (1, 2, 0.5, 1.0):
             value = AverageTopKLoss(k, n_groups=5)(losses, group=group)
-            assert value.item() == pytest.approx(atklearn.average_top_k(k).value(means))
+            assert value.item() == pytest.approx(aggregates.AverageTopK(k).value(means))
 
     def test_groups_that_do_not_occur_do_not_count(self):
         losses, group = torch.tensor([1.0, 3.0, 8.0]), torch.tensor([0, 0, 2])

@@ -13,12 +13,12 @@ from atklearn import (
     ATkRegressor,
     ATkSVC,
     CollapseWarning,
-    RankedRange,
     SGDATkRegressor,
     atk_path,
     average_top_k,
-    paper_C,
 )
+from atklearn.aggregates import AverageTopK
+from atklearn.theory import paper_C
 
 X = np.random.default_rng(0).normal(size=(60, 3))
 y = np.where(X[:, 0] > 0, 1, 0)
@@ -33,8 +33,8 @@ labels: np.ndarray[Any, Any] = classifier.predict(X)
 path = atk_path(X, y, ks=[0.2, 1.0], Cs=[1.0])
 assert_type(path, ATkPath)
 
-aggregate = average_top_k(0.2)
-assert_type(aggregate, RankedRange)
-assert_type(aggregate.value(np.abs(X[:, 1])), float)
+losses = np.abs(X[:, 1])
+assert_type(average_top_k(losses, 0.2), float)
+assert_type(AverageTopK(0.2).weights(losses), np.ndarray[Any, np.dtype[np.float64]])
 assert_type(paper_C(1.0, k=10, n_samples=60), float)
 kind: type[UserWarning] = CollapseWarning

@@ -11,7 +11,7 @@ from problems import CLASSIFICATION, INTERCEPTS, LOSSES, Case, optimum_by_cvxpy,
 
 from atklearn.core.problem import StopReason
 from atklearn.core.solve import solve_linear
-from atklearn.losses.aggregate import ranked_range
+from atklearn.losses.aggregate import RankedRange
 from atklearn.losses.individual import INDIVIDUAL_LOSSES
 from atklearn.problems.ranged import RangedProblem, largest_amounts
 from atklearn.solvers.ranked.alternation import solve_ranked
@@ -64,7 +64,7 @@ def test_the_objective_never_rises_and_the_end_is_critical(loss, intercept, seed
     if keeps_classes(case, trim):
         rounding = 1e-6 * (1.0 + losses.max())
         assert losses[aside > 0].min() >= losses[aside < case.mass].max() - rounding
-        value = ranked_range(trim / case.mass.sum(), case.k / case.mass.sum()).value(losses, case.mass)
+        value = RankedRange(trim / case.mass.sum(), case.k / case.mass.sum()).value(losses, case.mass)
         assert solution.objective == pytest.approx(value + penalty_at(case, solution.coef), rel=1e-5, abs=1e-9)
 
 
@@ -198,7 +198,7 @@ def test_random_starts_are_the_best_first():
 
 def ranged_range_value(case, trim, coef):
     total = case.mass.sum()
-    value = ranked_range(trim / total, case.k / total).value(losses_at(case, coef), case.mass)
+    value = RankedRange(trim / total, case.k / total).value(losses_at(case, coef), case.mass)
     return value + penalty_at(case, coef)
 
 

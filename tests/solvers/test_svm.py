@@ -11,7 +11,8 @@ from sklearn.base import clone
 from sklearn.metrics.pairwise import pairwise_kernels, rbf_kernel
 from sklearn.svm import SVC, NuSVC, NuSVR, OneClassSVM
 
-from atklearn import ATkClassifier, ATkRegressor, ATkSVC, ATkSVR, average_top_k
+from atklearn import ATkClassifier, ATkRegressor, ATkSVC, ATkSVR
+from atklearn.aggregates import AverageTopK
 
 
 class TestConvexSolver:
@@ -60,7 +61,7 @@ class TestConvexSolver:
         # the published model has that value, by the definition of the objective alone
         prediction = K[:, model.support_] @ model.dual_coef_[0] + model.intercept_[0]
         losses = np.abs(y - prediction) if regression else np.maximum(1.0 - y * prediction, 0.0)
-        value = average_top_k(k).value(losses, mass) + squared_norm(model, K) / (2.0 * C)
+        value = AverageTopK(k).value(losses, mass) + squared_norm(model, K) / (2.0 * C)
         assert_allclose(model.objective_, value, rtol=1e-9, atol=1e-9 * scale_of_y)
         # and its worst-case weights are a feasible dual point
         q = model.top_weights_

@@ -9,7 +9,8 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.optimize import linprog
 
-from atklearn import ATkClassifier, paper_C, theory
+from atklearn import ATkClassifier, theory
+from atklearn.theory import paper_C
 
 collapses = pytest.mark.filterwarnings("ignore::atklearn.CollapseWarning")
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from scipy.special import comb
 
-from atklearn import ATkClassifier, average_top_k, theory
+from atklearn import ATkClassifier, theory
+from atklearn.aggregates import AverageTopK
 
 collapses = pytest.mark.filterwarnings("ignore::atklearn.CollapseWarning")
 
@@ -23,8 +24,8 @@ class TestOutliers:
         allowed = theory.k_for_outliers(0.05, 200, max_looseness=8)
         m = allowed.n_outliers
         for k in range(m + 1, 201):
-            assert losses[m] <= allowed.looseness(k) * average_top_k(k).value(losses) * (1 + 1e-12)
-            weights = average_top_k(k).weights(losses)
+            assert losses[m] <= allowed.looseness(k) * AverageTopK(k).value(losses) * (1 + 1e-12)
+            weights = AverageTopK(k).weights(losses)
             assert weights[:m].sum() <= allowed.outlier_weight(k) + 1e-12
         assert allowed.outlier_weight(allowed.lower) < 0.5 <= allowed.outlier_weight(allowed.lower - 1)
         assert allowed.looseness(allowed.upper) <= 8 < allowed.looseness(allowed.upper + 1)

@@ -21,7 +21,7 @@ from atklearn.boosting.metric import ATK, ATkMetric
 from atklearn.boosting.rounds import boost_problems, lightgbm_parameters, raw_predictions
 from atklearn.boosting.trees import BoostedTrees, Recipe, load_lightgbm
 from atklearn.estimators.fitting import keeping_fitted_state
-from atklearn.losses.aggregate import average_top_k, resolve_k
+from atklearn.losses.aggregate import AverageTopK, resolve_k
 from atklearn.losses.individual import Array, IndividualLoss, Task, resolve_individual_loss
 from atklearn.measures.catalogue import MEASURES, names_of_measures
 from atklearn.problems.encoding import Encoded, ProblemEncoder, Targets
@@ -254,7 +254,7 @@ class BoostedATk(BaseEstimator, ABC):
 
     def _publish(self, X: Any, every: Targets, targets: Targets, share: float, trees: list[BoostedTrees]) -> None:
         """Set the fitted attributes."""
-        loss, top = resolve_individual_loss(self.loss, self._task), average_top_k(share)
+        loss, top = resolve_individual_loss(self.loss, self._task), AverageTopK(share)
         losses = [loss(f, values) for f, values in zip(raw_predictions(trees, X), targets.values, strict=True)]
         weights = np.zeros((every.mass.size, len(trees)))
         weights[every.kept] = np.column_stack([top.weights(each, targets.mass) for each in losses])

@@ -18,7 +18,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from atklearn.losses.aggregate import average_top_k, resolve_k
+from atklearn.losses.aggregate import AverageTopK, resolve_k
 from atklearn.losses.individual import Array, IndividualLoss, Task, resolve_individual_loss
 from atklearn.losses.messages import shown, stack_level
 from atklearn.problems.arrays import check_training
@@ -261,4 +261,4 @@ def _warn_if_falling(plans: list[_Plan]) -> None:
 def _aggregate_loss(descent: Descent, X: Any, target: Array, mass: Array) -> float:
     """Return the average top-k loss of the iterate on some rows."""
     losses = descent.loss(X @ descent.weights + descent.intercept, target)
-    return average_top_k(descent.rule.fraction).value(losses, mass)
+    return AverageTopK(descent.rule.fraction).value(losses, mass)

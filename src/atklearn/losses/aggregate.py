@@ -2,23 +2,24 @@
 
 Every aggregate here is the mean of a slice of the losses in descending order:
 
-====================  ==================  ======
-aggregate             slice               convex
-====================  ==================  ======
-:func:`average`       ``[0 : n]``         yes
-:func:`maximum`       ``[0 : 1]``         yes
-:func:`average_top_k` ``[0 : k]``         yes
-:func:`top_k`         ``[k - 1 : k]``     only k = 1
-:func:`average_bottom_k` ``[n - k : n]``  only k = n
-:func:`ranked_range`  ``[start : stop]``  only start = 0
-====================  ==================  ======
+========================  ==================  ==============
+aggregate                 slice               convex
+========================  ==================  ==============
+:class:`Average`          ``[0 : n]``         yes
+:class:`Maximum`          ``[0 : 1]``         yes
+:class:`AverageTopK`      ``[0 : k]``         yes
+:class:`TopK`             ``[k - 1 : k]``     only k = 1
+:class:`AverageBottomK`   ``[n - k : n]``     only k = n
+:class:`RankedRange`      ``[start : stop]``  only start = 0
+========================  ==================  ==============
 
 With sample weights, counts become mass: a sample of weight 2 fills two places of the list, and a slice that ends
-inside a sample takes it in part. Their smooth relative, which is no slice, is :func:`atklearn.losses.tilting.tilted`.
+inside a sample takes it in part. Their smooth relative, which is no slice, is :class:`atklearn.aggregates.Tilted`.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from numbers import Integral, Real
 
@@ -29,18 +30,19 @@ from atklearn.losses.individual import Array
 from atklearn.losses.messages import shown
 
 __all__ = [
+    "Average",
+    "AverageBottomK",
+    "AverageTopK",
+    "Maximum",
     "RankedRange",
-    "average",
-    "average_bottom_k",
+    "SlicedMean",
+    "TopK",
     "average_top_k",
     "check_k",
     "check_losses",
-    "maximum",
     "ranked_loss",
-    "ranked_range",
     "resolve_k",
     "resolve_trim",
-    "top_k",
     "top_sum",
 ]
 
@@ -116,39 +118,19 @@ def check_k(k: float) -> None:
         )
 
 
-@dataclass(frozen=True)
-class RankedRange:
-    """The mean of the losses ranked ``start`` to ``stop`` from the top.
+class SlicedMean(ABC):
+    """The mean of a slice of the losses in descending order."""
 
-    Make one with :func:`average`, :func:`maximum`, :func:`average_top_k`, :func:`top_k`, :func:`average_bottom_k` or
-    :func:`ranked_range`.
-
-    Parameters
-    ----------
-    start, stop : int or float
-        Where the slice begins and ends: an int counts samples, a float is the fraction of them; 0 is the top.
-    from_bottom : bool, default=False
-        Whether ranks count from the smallest loss instead.
-
-    Examples
-    --------
-    >>> from atklearn import average_top_k
-    >>> losses = [3.0, 0.0, 2.0, 2.0]
-    >>> at2 = average_top_k(2)
-    >>> at2.value(losses), at2.threshold(losses), at2.is_convex
-    (2.5, 2.0, True)
-    >>> at2.weights(losses)  # the tie shares its place
-    array([0.5 , 0.  , 0.25, 0.25])
-    """
-
-    start: float
-    stop: float
-    from_bottom: bool = False
+    @property
+    @abstractmethod
+    def ends(self) -> tuple[float, float, bool]:
+        """Where the slice begins and ends, as a count or a share; True if ranks count from the smallest loss."""
 
     @property
     def is_convex(self) -> bool:
         """Whether the aggregate is convex in the losses whatever their number."""
-        return self.start == 0 and (not self.from_bottom or (self.stop == 1.0 and isinstance(self.stop, float)))
+        start, stop, from_bottom = self.ends
+        return start == 0 and (not from_bottom or (stop == 1.0 and isinstance(stop, float)))
 
     def value(self, losses: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None) -> float:
         """Return the aggregate loss.
@@ -201,47 +183,52 @@ class RankedRange:
 
     def _bounds(self, loss: Array, weight: Array | None) -> tuple[float, float]:
         total = float(loss.size) if weight is None else float(weight.sum())
-        start = 0.0 if self.start == 0 else resolve_k(self.start, total)
-        stop = resolve_k(self.stop, total)
+        first, last, from_bottom = self.ends
+        start, stop = 0.0 if first == 0 else resolve_k(first, total), resolve_k(last, total)
         if not start < stop:
             raise ValueError(
                 f"A ranked range is expected to have start < stop, got [{start:g}, {stop:g}] of {total:g} samples."
             )
-        return (total - stop, total - start) if self.from_bottom else (start, stop)
+        return (total - stop, total - start) if from_bottom else (start, stop)
 
 
-def average() -> RankedRange:
-    """Take the mean of all losses.
-
-    Returns
-    -------
-    RankedRange
+@dataclass(frozen=True)
+class Average(SlicedMean):
+    """The mean of all losses.
 
     Examples
     --------
-    >>> average().value([3.0, 0.0, 2.0, 2.0])
+    >>> from atklearn.aggregates import Average
+    >>> Average().value([3.0, 0.0, 2.0, 2.0])
     1.75
     """
-    return RankedRange(0, 1.0)
+
+    @property
+    def ends(self) -> tuple[float, float, bool]:
+        """All losses."""
+        return 0, 1.0, False
 
 
-def maximum() -> RankedRange:
-    """Take the largest loss (with sample weights: the mean of the largest one unit of weight).
-
-    Returns
-    -------
-    RankedRange
+@dataclass(frozen=True)
+class Maximum(SlicedMean):
+    """The largest loss (with sample weights: the mean of the largest one unit of weight).
 
     Examples
     --------
-    >>> maximum().value([3.0, 0.0, 2.0, 2.0])
+    >>> from atklearn.aggregates import Maximum
+    >>> Maximum().value([3.0, 0.0, 2.0, 2.0])
     3.0
     """
-    return RankedRange(0, 1)
+
+    @property
+    def ends(self) -> tuple[float, float, bool]:
+        """The largest loss."""
+        return 0, 1, False
 
 
-def average_top_k(k: float) -> RankedRange:
-    """Take the mean of the k largest losses, AT_k (Eq. 1 of the paper).
+@dataclass(frozen=True)
+class AverageTopK(SlicedMean):
+    """The mean of the k largest losses, AT_k (Eq. 1 of the paper).
 
     Lemma 1: ``AT_k(l) = min over lambda of lambda + sum([l_i - lambda]_+) / k``, attained at the threshold.
 
@@ -250,73 +237,123 @@ def average_top_k(k: float) -> RankedRange:
     k : int or float
         An int counts samples, a float is the fraction of them.
 
-    Returns
-    -------
-    RankedRange
-
     Examples
     --------
-    >>> average_top_k(3).value([3.0, 0.0, 2.0, 1.0]), average_top_k(0.5).value([3.0, 0.0, 2.0, 1.0])
-    (2.0, 2.5)
+    >>> from atklearn.aggregates import AverageTopK
+    >>> losses = [3.0, 0.0, 2.0, 2.0]
+    >>> at2 = AverageTopK(2)
+    >>> at2.value(losses), at2.threshold(losses), at2.is_convex
+    (2.5, 2.0, True)
+    >>> at2.weights(losses)  # the tie shares its place
+    array([0.5 , 0.  , 0.25, 0.25])
     """
-    return RankedRange(0, k)
+
+    k: float
+
+    @property
+    def ends(self) -> tuple[float, float, bool]:
+        """The k largest losses."""
+        return 0, self.k, False
 
 
-def top_k(k: int) -> RankedRange:
-    """Take the k-th largest loss.
+@dataclass(frozen=True)
+class TopK(SlicedMean):
+    """The k-th largest loss.
 
     Parameters
     ----------
     k : int
 
-    Returns
-    -------
-    RankedRange
-
     Examples
     --------
-    >>> top_k(2).value([3.0, 0.0, 2.0, 1.0])
+    >>> from atklearn.aggregates import TopK
+    >>> TopK(2).value([3.0, 0.0, 2.0, 1.0])
     2.0
     """
-    return RankedRange(k - 1, k)
+
+    k: int
+
+    @property
+    def ends(self) -> tuple[float, float, bool]:
+        """The k-th largest loss."""
+        return self.k - 1, self.k, False
 
 
-def average_bottom_k(k: float) -> RankedRange:
-    """Take the mean of the k smallest losses, the aggregate of self-paced learning.
+@dataclass(frozen=True)
+class AverageBottomK(SlicedMean):
+    """The mean of the k smallest losses, the aggregate of self-paced learning.
 
     Parameters
     ----------
     k : int or float
-
-    Returns
-    -------
-    RankedRange
+        An int counts samples, a float is the fraction of them.
 
     Examples
     --------
-    >>> average_bottom_k(3).value([3.0, 0.0, 2.0, 1.0])
+    >>> from atklearn.aggregates import AverageBottomK
+    >>> AverageBottomK(3).value([3.0, 0.0, 2.0, 1.0])
     1.0
     """
-    return RankedRange(0, k, from_bottom=True)
+
+    k: float
+
+    @property
+    def ends(self) -> tuple[float, float, bool]:
+        """The k smallest losses."""
+        return 0, self.k, True
 
 
-def ranked_range(start: float, stop: float) -> RankedRange:
-    """Take the mean of the losses ranked ``start + 1`` to ``stop`` from the top (average of ranked range, AoRR).
+@dataclass(frozen=True)
+class RankedRange(SlicedMean):
+    """The mean of the losses ranked ``start + 1`` to ``stop`` from the top (average of ranked range, AoRR).
 
     Parameters
     ----------
     start, stop : int or float
-
-    Returns
-    -------
-    RankedRange
+        An int counts samples, a float is the fraction of them; 0 is the top.
 
     Examples
     --------
-    >>> ranked_range(1, 3).value([900.0, 3.0, 2.0, 0.0])  # the largest is set aside
+    >>> from atklearn.aggregates import RankedRange
+    >>> RankedRange(1, 3).value([900.0, 3.0, 2.0, 0.0])  # the largest is set aside
     2.5
     """
-    return RankedRange(start, stop)
+
+    start: float
+    stop: float
+
+    @property
+    def ends(self) -> tuple[float, float, bool]:
+        """The losses ranked ``start + 1`` to ``stop``."""
+        return self.start, self.stop, False
+
+
+def average_top_k(losses: npt.ArrayLike, k: float, sample_weight: npt.ArrayLike | None = None) -> float:
+    """Return the mean of the k largest losses, AT_k (Eq. 1 of the paper).
+
+    Parameters
+    ----------
+    losses : array-like of shape (n,)
+    k : int or float
+        An int counts samples, a float is the fraction of them.
+    sample_weight : array-like of shape (n,), default=None
+        Weights count as repetitions do.
+
+    Returns
+    -------
+    value : float
+
+    See Also
+    --------
+    atklearn.aggregates.AverageTopK : the threshold and the weight of every loss, too.
+
+    Examples
+    --------
+    >>> from atklearn import average_top_k
+    >>> average_top_k([3.0, 0.0, 2.0, 1.0], 3), average_top_k([3.0, 0.0, 2.0, 1.0], 0.5)
+    (2.0, 2.5)
+    """
+    return AverageTopK(k).value(losses, sample_weight)
 
 
 def check_losses(losses: npt.ArrayLike, sample_weight: npt.ArrayLike | None) -> tuple[Array, Array | None]:

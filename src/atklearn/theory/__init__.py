@@ -10,6 +10,7 @@
 :func:`equivalent_C`           its C, from k, C and the threshold
 :func:`k_for_outliers`         the interval for k when the share of outliers is known
 :func:`trim_for_outliers`      how many samples to set aside when it is
+:func:`paper_C`                the C of the paper's objective, from C and k of this library
 =============================  ====================================================================
 
 What the paper proves, where these tools go beyond it or stay behind it, and simulations: ``docs/theory.md``.
@@ -20,6 +21,7 @@ from atklearn.theory.excess_error import ErrorBound, excess_error_bound, require
 from atklearn.theory.hinge_identity import HingeEquivalent, equivalent_C, hinge_equivalent
 from atklearn.theory.nu_property import NuProperty, check_nu_property, nu_property
 from atklearn.theory.outliers import OutlierRange, k_for_outliers, trim_for_outliers
+from atklearn.theory.scaling import paper_C
 
 __all__ = [
     "CalibrationInterval",
@@ -34,6 +36,7 @@ __all__ = [
     "hinge_equivalent",
     "k_for_outliers",
     "nu_property",
+    "paper_C",
     "required_samples",
     "trim_for_outliers",
 ]

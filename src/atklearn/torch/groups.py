@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from atklearn.losses.aggregate import average_top_k
+from atklearn.losses.aggregate import AverageTopK
 from atklearn.torch.elements import Elements, positive
 from atklearn.torch.team import Team
 from atklearn.torch.tensor_ranking import shares_of
@@ -102,4 +102,4 @@ def _sums_by_group(elements: Elements, group: Tensor, n_groups: int) -> tuple[Te
 
 def _weights(means: Tensor, mass: Tensor, k: float | Tensor) -> Tensor:
     """Return the weight of every group in the average top-k of the means of those that occur."""
-    return shares_of(average_top_k(k), Elements(means, mass > 0, None))
+    return shares_of(AverageTopK(k), Elements(means, mass > 0, None))

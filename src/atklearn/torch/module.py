@@ -166,7 +166,7 @@ class AverageTopKLoss(nn.Module):
         elif team.is_alone:
             part, mass = top_of(elements, k), elements.total()
         else:
-            part = (shares_of(ranges.average_top_k(k), elements, team) * elements.values()).sum()
+            part = (shares_of(ranges.AverageTopK(k), elements, team) * elements.values()).sum()
             mass = team.sum_of(elements.total(), losses)
         if count is not None:
             return (part * (mass / count)).to(part.dtype)
