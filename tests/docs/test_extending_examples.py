@@ -193,7 +193,7 @@ class TestMeasure:
     def test_a_comparison_in_one_process_takes_it(self, new_measure, tmp_path):
         X, y, _ = drawn(weighted=False)
         options = {"quick": True, "loss": "squared_error", "n_jobs": 1, "verbose": False, "out": tmp_path}
-        result = compare(X, y, score="promise_cost", **options)
+        result = compare(X, y, scoring="promise_cost", **options)
         assert result.verdicts.index[0] == "promise_cost"
         assert "promise cost" in str(result).lower()
         assert new_measure.PROMISE_COST.meaning in result.write().read_text(encoding="utf-8")
@@ -206,7 +206,7 @@ class TestMeasure:
         try:
             load("new_measure")
             with pytest.raises(ValueError, match=r"known to this process alone.*fresh=True"):
-                compare(X, y, score="promise_cost", **options)
+                compare(X, y, scoring="promise_cost", **options)
         finally:
             MEASURES.clear()
             MEASURES.update(before)
