@@ -104,7 +104,7 @@ class _Fit:
 def library_estimator(problem: FuzzProblem, tol: float) -> Any:
     """Return the library's estimator for a problem."""
     options: dict[str, Any] = {
-        "k": problem.k,
+        "k": "max" if isinstance(problem.k, int) and problem.k == 1 else problem.k,
         "C": problem.C,
         "fit_intercept": problem.intercept != "none",
         "penalize_intercept": problem.intercept == "penalized",

@@ -8,7 +8,7 @@ from atklearn.estimators.search import ATkClassifierCV, ATkRegressorCV
 from atklearn.estimators.streaming_classifier import SGDATkClassifier
 from atklearn.estimators.streaming_regressor import SGDATkRegressor
 from atklearn.estimators.svm import ATkSVC, ATkSVR
-from atklearn.losses.aggregate import average_top_k
+from atklearn.losses.aggregate import OneRowWarning, average_top_k
 from atklearn.losses.elementwise import elementwise
 from atklearn.losses.individual import (
     AbsoluteError,
@@ -42,6 +42,7 @@ __all__ = [
     "IndividualLoss",
     "KCurveDisplay",
     "LogLoss",
+    "OneRowWarning",
     "RowBlocks",
     "SGDATkClassifier",
     "SGDATkRegressor",

@@ -36,8 +36,8 @@ class ATkBoostingRegressor(RegressorMixin, BoostedATk):
     ----------
     loss : {"squared_error", "absolute_error", "huber"} or IndividualLoss, default="squared_error"
         The individual loss; ``atklearn.Huber(delta)`` sets the size of error where Huber turns linear.
-    k : int, float or "auto", default="auto"
-        An int counts samples, a float is the fraction of them; ``1.0`` is the average, which LightGBM boosts itself.
+    k : int, float, "max" or "auto", default="auto"
+        An int counts samples, a float is the fraction of them; "max" is one, ``1.0`` all: LightGBM boosts that.
         "auto" chooses k among 0.1, 0.2, 0.4, 0.7 and 1.0 of the samples, and the number of rounds up to
         ``n_estimators`` along with it, by 5-fold cross-validation: 25 fits at most, and the last one. ``scoring``,
         ``tail`` and ``at_most`` say by what, :doc:`/choosing-k` how; with none of them it is the average without a
@@ -185,8 +185,8 @@ class ATkBoostingClassifier(ClassifierMixin, BoostedATk):
     ----------
     loss : {"log_loss", "hinge", "squared_hinge"} or IndividualLoss, default="log_loss"
         The individual loss. Only "log_loss" offers ``predict_proba``.
-    k : int, float or "auto", default="auto"
-        An int counts samples, a float is the fraction of them; ``1.0`` is the average, which LightGBM boosts itself.
+    k : int, float, "max" or "auto", default="auto"
+        An int counts samples, a float is the fraction of them; "max" is one, ``1.0`` all: LightGBM boosts that.
         "auto" chooses k among 0.1, 0.2, 0.4, 0.7 and 1.0 of the samples, and the number of rounds up to
         ``n_estimators`` along with it, by 5-fold cross-validation: 25 fits at most, and the last one. ``scoring``,
         ``tail`` and ``at_most`` say by what, :doc:`/choosing-k` how; with none of them it is the average without a

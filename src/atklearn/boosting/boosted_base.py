@@ -21,7 +21,7 @@ from atklearn.boosting.metric import ATK, ATkMetric
 from atklearn.boosting.rounds import boost_problems, lightgbm_parameters, raw_predictions
 from atklearn.boosting.trees import BoostedTrees, Recipe, load_lightgbm
 from atklearn.estimators.fitting import keeping_fitted_state
-from atklearn.losses.aggregate import AverageTopK, resolve_k
+from atklearn.losses.aggregate import AverageTopK, resolve_k, warn_of_one_row
 from atklearn.losses.individual import Array, IndividualLoss, Task, resolve_individual_loss
 from atklearn.measures.catalogue import MEASURES, names_of_measures
 from atklearn.problems.encoding import Encoded, ProblemEncoder, Targets
@@ -99,7 +99,7 @@ class BoostedATk(BaseEstimator, ABC):
     selection_: Selection
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "loss": [str, IndividualLoss],
-        "k": [Real, StrOptions({"auto"})],
+        "k": [Real, StrOptions({"auto", "max"})],
         "scoring": [str, callable, None],
         "tail": [Interval(Real, 0.0, 1.0, closed="right"), None],
         "at_most": [Interval(Real, 0.0, None, closed="both"), None],
@@ -161,6 +161,7 @@ class BoostedATk(BaseEstimator, ABC):
                     self.selection_ = self._choose(X, targets, recipe, seed)
                     share, recipe = self.selection_.k, replace(recipe, rounds=int(self.selection_.value))
             else:
+                warn_of_one_row(self.k)
                 share = resolve_k(self.k, targets.total) / targets.total
             trees = self._boost(X, targets, judged, share, recipe, metric, seed)
             self._publish(X, every, targets, share, trees)

@@ -32,8 +32,8 @@ class ATkClassifier(LinearClassifierMixin, LinearATk):
     ----------
     loss : {"log_loss", "hinge", "squared_hinge"} or IndividualLoss, default="log_loss"
         The individual loss. Only "log_loss" offers ``predict_proba``; with "hinge", k acts as another C would.
-    k : int, float or "auto", default="auto"
-        An int counts samples, a float is the fraction of them; ``1`` is the maximum loss, ``1.0`` the average loss.
+    k : int, float, "max" or "auto", default="auto"
+        An int counts samples, a float is the fraction of them: ``1.0`` is the average loss, "max" the largest alone.
         "auto" chooses k, and C unless that is given, by cross-validation: ``scoring``, ``tail`` and ``at_most`` say by
         what, ``selection_`` what it saw, and :doc:`/choosing-k` how. About 5,000 samples at most are looked at. Neither
         their order nor repetition in place of weights changes the choice.
@@ -214,8 +214,8 @@ class ATkRegressor(ScoredRegressorMixin, LinearATk):
     ----------
     loss : {"squared_error", "absolute_error", "huber"} or IndividualLoss, default="squared_error"
         The individual loss; ``atklearn.Huber(delta)`` sets the size of error where Huber turns linear.
-    k : int, float or "auto", default="auto"
-        An int counts samples, a float is the fraction of them; ``1`` is the maximum loss, ``1.0`` the average loss.
+    k : int, float, "max" or "auto", default="auto"
+        An int counts samples, a float is the fraction of them: ``1.0`` is the average loss, "max" the largest alone.
         "auto" chooses k, and C unless that is given, by cross-validation: ``scoring``, ``tail`` and ``at_most`` say by
         what, ``selection_`` what it saw, and :doc:`/choosing-k` how. About 5,000 samples at most are looked at. Neither
         their order nor repetition in place of weights changes the choice.

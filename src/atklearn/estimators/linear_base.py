@@ -19,7 +19,7 @@ from atklearn.core.solve import solve_linear
 from atklearn.estimators.callbacks import CallbackSupportMixin, FitProgress
 from atklearn.estimators.fitting import encoder_of, keeping_fitted_state, warn_of_classes_aside, warn_unless_converged
 from atklearn.estimators.following import FollowsX, training_data
-from atklearn.losses.aggregate import resolve_trim
+from atklearn.losses.aggregate import resolve_trim, warn_of_one_row
 from atklearn.losses.individual import Array, IndividualLoss, Task
 from atklearn.problems.device_room import saying_what_fits
 from atklearn.problems.encoding import Encoded, Problems, plain
@@ -39,7 +39,7 @@ class LinearATk(CallbackSupportMixin, FollowsX):
     selection_: Selection
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "loss": [str, IndividualLoss],
-        "k": [Real, StrOptions({"auto"})],
+        "k": [Real, StrOptions({"auto", "max"})],
         "trim": [Real],
         "n_init": [Interval(Integral, 0, None, closed="left")],
         "C": [Interval(Real, 0.0, None, closed="neither"), None],
@@ -151,6 +151,7 @@ class LinearATk(CallbackSupportMixin, FollowsX):
         """Return k as it is given, and the default C as a multiple of itself; nothing was chosen."""
         if hasattr(self, "selection_"):
             del self.selection_
+        warn_of_one_row(self.k)
         return 1.0 if self.k == "auto" else self.k, 1.0
 
     def _default_C(self, total: float) -> float:

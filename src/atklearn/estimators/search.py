@@ -27,8 +27,8 @@ class ATkClassifierCV(ScoredClassifierMixin, LinearATkCV):
     loss : {"log_loss", "hinge", "squared_hinge"} or IndividualLoss, default="log_loss"
     ks : int or array-like, default=6
         A number of grid points between the calibration bound (below it classifiers collapse to w = 0) and all samples,
-        the denser the smaller they are; or the grid itself, an int counting samples and a float being the fraction of
-        them.
+        the denser the smaller they are; or the grid itself, an int counting samples, a float being the fraction of
+        them, and "max" one sample.
     Cs : int or array-like, default=3
         A number of grid points: from a thousandth of the default C of :class:`atklearn.ATkClassifier` up to it,
         log-spaced, and ten times it, made for standardised features; or the grid itself.
@@ -126,7 +126,7 @@ class ATkClassifierCV(ScoredClassifierMixin, LinearATkCV):
         self,
         loss: str | IndividualLoss = "log_loss",
         *,
-        ks: int | Sequence[float] = 6,
+        ks: int | Sequence[float | str] = 6,
         Cs: int | Sequence[float] = 3,
         trim: float = 0,
         cv: Any = None,
@@ -233,7 +233,7 @@ class ATkRegressorCV(ScoredRegressorMixin, LinearATkCV):
     loss : {"squared_error", "absolute_error", "huber"} or IndividualLoss, default="squared_error"
     ks : int or array-like, default=6
         A number of grid points between 2 % of the samples and all of them, the denser the smaller they are; or the grid
-        itself, an int counting samples and a float being the fraction of them.
+        itself, an int counting samples, a float being the fraction of them, and "max" one sample.
     Cs : int or array-like, default=3
         A number of grid points: from a thousandth of the default C of :class:`atklearn.ATkRegressor` up to it,
         log-spaced, and ten times it, made for standardised features; or the grid itself.
@@ -322,7 +322,7 @@ class ATkRegressorCV(ScoredRegressorMixin, LinearATkCV):
         self,
         loss: str | IndividualLoss = "squared_error",
         *,
-        ks: int | Sequence[float] = 6,
+        ks: int | Sequence[float | str] = 6,
         Cs: int | Sequence[float] = 3,
         trim: float = 0,
         cv: Any = None,

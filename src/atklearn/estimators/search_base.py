@@ -20,7 +20,7 @@ from atklearn.estimators.callbacks import CallbackSupportMixin, FitProgress
 from atklearn.estimators.fitting import encoder_of, keeping_fitted_state
 from atklearn.estimators.following import FollowsX, chunks_of, training_data
 from atklearn.estimators.linear_base import LinearATk, default_C, few_samples, fit_encoded
-from atklearn.losses.aggregate import resolve_k, resolve_trim
+from atklearn.losses.aggregate import resolve_k, resolve_trim, warn_of_one_row
 from atklearn.losses.individual import Array, IndividualLoss, Task
 from atklearn.losses.messages import shown
 from atklearn.problems.device_room import saying_what_fits
@@ -223,6 +223,7 @@ class LinearATkCV(CallbackSupportMixin, FollowsX):
         """Return the grid of k as shares, ascending."""
         if self._counts_ks():
             return default_ks_above(self.trim_share_, int(self.ks), self.calibration_bound_)
+        warn_of_one_row(*self.ks)
         ks = np.unique([resolve_k(k, self._total) / self._total for k in self.ks])
         if ks.size == 0:
             raise ValueError(f"ks is expected to be a number of grid points or a non-empty grid, got {shown(self.ks)}.")

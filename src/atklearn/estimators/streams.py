@@ -18,7 +18,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from atklearn.losses.aggregate import AverageTopK, resolve_k
+from atklearn.losses.aggregate import AverageTopK, resolve_k, warn_of_one_row
 from atklearn.losses.individual import Array, IndividualLoss, Task, resolve_individual_loss
 from atklearn.losses.messages import shown, stack_level
 from atklearn.problems.arrays import check_training
@@ -86,7 +86,7 @@ class StreamingATk(BaseEstimator):
     _task: ClassVar[Task]
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "loss": [str, IndividualLoss],
-        "k": [Real],
+        "k": [Real, StrOptions({"max"})],
         "C": [Interval(Real, 0.0, None, closed="neither")],
         "fit_intercept": ["boolean"],
         "penalize_intercept": ["boolean"],
@@ -122,13 +122,15 @@ class StreamingATk(BaseEstimator):
 
     def _fraction(self, total: float | None) -> float:
         """Return k as a fraction of the total, which a stream does not know."""
-        if total is None and isinstance(self.k, Integral):
+        counts = isinstance(self.k, Integral) or self.k == "max"
+        if total is None and counts:
             raise ValueError(
-                "k as an int counts samples, and a stream does not say how many there are: k is expected to be a float "
-                f"in (0, 1], the fraction of samples in the top, got {shown(self.k)}."
+                'k as an int, or "max", counts samples, and a stream does not say how many there are: k is expected to '
+                f"be a float in (0, 1], the fraction of samples in the top, got {shown(self.k)}."
             )
+        warn_of_one_row(self.k)
         mass = resolve_k(self.k, 1.0 if total is None else total)
-        return mass / total if isinstance(self.k, Integral) and total is not None else float(self.k)
+        return mass / total if counts and total is not None else float(self.k)
 
     def _fit_rows(self, X: Any, targets: Targets, strata: Any) -> None:
         """Pass over the data as often as it takes, for each problem."""

@@ -44,8 +44,8 @@ class ATkSVC(ClassifierMixin, KernelATk):
         variance taken under the sample weights, "auto" is 1 / n_features.
     coef0 : float, default=0.0
         Constant in the "poly" and "sigmoid" kernels.
-    k : int or float, default=0.7
-        An int counts samples, a float is the fraction of them; ``1`` is the maximum loss, ``1.0`` the average loss.
+    k : int, float or "max", default=0.7
+        An int counts samples, a float is the fraction of them: ``1.0`` is the average loss, "max" the largest alone.
         With sample or class weights, k counts weight. Too small a k on noisy data collapses to f = 0: see
         :class:`atklearn.CollapseWarning`.
     C : float, default=100.0
@@ -130,7 +130,7 @@ class ATkSVC(ClassifierMixin, KernelATk):
         degree: int = 3,
         gamma: str | float = "scale",
         coef0: float = 0.0,
-        k: float = 0.7,
+        k: float | str = 0.7,
         C: float = 100.0,
         fit_intercept: bool = True,
         class_weight: dict[Any, float] | str | None = None,
@@ -217,8 +217,8 @@ class ATkSVR(RegressorMixin, KernelATk):
         variance taken under the sample weights, "auto" is 1 / n_features.
     coef0 : float, default=0.0
         Constant in the "poly" and "sigmoid" kernels.
-    k : int or float, default=0.7
-        An int counts samples, a float is the fraction of them; ``1`` is the maximum error, ``1.0`` the average error.
+    k : int, float or "max", default=0.7
+        An int counts samples, a float is the fraction of them; ``1.0`` is the average error, "max" the largest.
         With sample weights, k counts weight.
     C : float, default=100.0
         Inverse regularisation strength, relative to the mean of the top k; ``NuSVR``'s C equals ours divided by k.
@@ -293,7 +293,7 @@ class ATkSVR(RegressorMixin, KernelATk):
         degree: int = 3,
         gamma: str | float = "scale",
         coef0: float = 0.0,
-        k: float = 0.7,
+        k: float | str = 0.7,
         C: float = 100.0,
         fit_intercept: bool = True,
         tol: float = 1e-3,

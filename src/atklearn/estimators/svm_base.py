@@ -18,7 +18,7 @@ from atklearn.core.problem import Solution
 from atklearn.estimators.fitting import keeping_fitted_state, warn_unless_converged
 from atklearn.kernel.problem import Kernel, KernelMatrix, KernelProblem
 from atklearn.kernel.solve import solve_kernel
-from atklearn.losses.aggregate import resolve_k
+from atklearn.losses.aggregate import resolve_k, warn_of_one_row
 from atklearn.losses.individual import Array
 from atklearn.problems.arrays import check_features, check_training
 from atklearn.problems.encoding import Targets, plain, regression_targets
@@ -35,7 +35,7 @@ class KernelATk(BaseEstimator):
         "degree": [Interval(Integral, 0, None, closed="left")],
         "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="left")],
         "coef0": [Interval(Real, None, None, closed="neither")],
-        "k": [Real],
+        "k": [Real, StrOptions({"max"})],
         "C": [Interval(Real, 0.0, None, closed="neither")],
         "fit_intercept": ["boolean"],
         "tol": [Interval(Real, 0.0, None, closed="neither")],
@@ -83,6 +83,7 @@ class KernelATk(BaseEstimator):
                 )
             targets = self._targets(y, sample_weight)
             gram = self._gram(X, targets.weight, targets.kept)
+            warn_of_one_row(self.k)
             k = resolve_k(self.k, targets.total)
             problems = [
                 KernelProblem(

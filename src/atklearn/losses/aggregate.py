@@ -19,21 +19,24 @@ inside a sample takes it in part. Their smooth relative, which is no slice, is :
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from atklearn.losses.individual import Array
-from atklearn.losses.messages import shown
+from atklearn.losses.messages import shown, stack_level
 
 __all__ = [
     "Average",
     "AverageBottomK",
     "AverageTopK",
     "Maximum",
+    "OneRowWarning",
     "RankedRange",
     "SlicedMean",
     "TopK",
@@ -44,22 +47,54 @@ __all__ = [
     "resolve_k",
     "resolve_trim",
     "top_sum",
+    "warn_of_one_row",
 ]
 
 # Fractions such as 0.07 * 100 miss the whole number they mean; a slice end this close to a sample's end is that end.
 _ROUNDING = 1e-12
 
 
-def resolve_k(k: float, total: float) -> float:
-    """Turn ``k`` into an amount of sample weight, above 0 and up to the total: an int counts, a float is a fraction.
+class OneRowWarning(UserWarning):
+    """Warned of where k is the int 1, which is one sample, since 1.0 is often meant, which is all of them.
 
-    ``1`` is one sample, ``1.0`` is all of them.
+    ``k="max"`` is one sample without a warning.
 
     Examples
     --------
-    >>> resolve_k(3, 10), resolve_k(0.25, 10), resolve_k(1.0, 10)
-    (3.0, 2.5, 10.0)
+    >>> import warnings
+    >>> from atklearn import ATkRegressor, OneRowWarning
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0]], [0.0, 1.0, 1.0, 4.0]
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always", OneRowWarning)
+    ...     model = ATkRegressor(k=1).fit(X, y)
+    >>> print(caught[0].message)
+    k=1 is an int and counts samples: one row, the largest loss alone. Write k=1.0 for all, k='max' for one.
+    >>> bool((model.coef_ == ATkRegressor(k="max").fit(X, y).coef_).all())
+    True
     """
+
+
+def warn_of_one_row(*ks: Any) -> None:
+    """Warn, once for all ``ks``, if one of them is the int 1."""
+    if any(isinstance(k, Integral) and k == 1 for k in ks):
+        warnings.warn(
+            "k=1 is an int and counts samples: one row, the largest loss alone. Write k=1.0 for all, k='max' for one.",
+            OneRowWarning,
+            stacklevel=stack_level(),
+        )
+
+
+def resolve_k(k: float | str, total: float) -> float:
+    """Turn ``k`` into an amount of sample weight, above 0 and up to the total: an int counts, a float is a fraction.
+
+    ``1`` and ``"max"`` are one sample, ``1.0`` is all of them.
+
+    Examples
+    --------
+    >>> resolve_k(3, 10), resolve_k(0.25, 10), resolve_k(1.0, 10), resolve_k("max", 10)
+    (3.0, 2.5, 10.0, 1.0)
+    """
+    k = 1 if isinstance(k, str) and k == "max" else k
     if isinstance(k, Integral) and not isinstance(k, bool) and not 1 <= k <= total * (1 + _ROUNDING):
         raise ValueError(
             f"k as an int counts samples (units of sample weight) and is expected in [1, {total:g}], got {k}; "
@@ -99,7 +134,7 @@ def resolve_trim(trim: float, k: float, total: float) -> float:
     return amount
 
 
-def check_k(k: float) -> None:
+def check_k(k: float | str) -> None:
     """Raise ValueError unless ``k`` is a count of at least one, or a fraction in (0, 1]."""
     if isinstance(k, bool | np.bool_) or not isinstance(k, Real):
         raise ValueError(

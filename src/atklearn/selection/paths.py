@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from atklearn.core.grid import solve_grid
 from atklearn.core.problem import Solution
-from atklearn.losses.aggregate import resolve_k, resolve_trim
+from atklearn.losses.aggregate import resolve_k, resolve_trim, warn_of_one_row
 from atklearn.losses.individual import Array, IndividualLoss, resolve_individual_loss, task_of
 from atklearn.losses.messages import shown, stack_level
 from atklearn.problems.device_room import saying_what_fits
@@ -107,7 +107,7 @@ def atk_path(
     X: Any,
     y: Any,
     *,
-    ks: Sequence[float],
+    ks: Sequence[float | str],
     Cs: Sequence[float],
     loss: str | IndividualLoss = "log_loss",
     sample_weight: Any = None,
@@ -125,8 +125,8 @@ def atk_path(
     X : {array-like, sparse matrix, tensor} of shape (n_samples, n_features)
         A tensor of PyTorch is computed where it lies, and the arrays of the path follow it.
     y : array-like of shape (n_samples,)
-    ks : sequence of int or float
-        As in :class:`atklearn.ATkClassifier`: an int counts samples, a float is the fraction of them.
+    ks : sequence of int, float or "max"
+        As in :class:`atklearn.ATkClassifier`: an int counts samples, a float is the fraction of them, "max" is one.
     Cs : sequence of float
         Inverse regularisation strengths, relative to the mean of the top k.
     loss : str or IndividualLoss, default="log_loss"
@@ -168,6 +168,7 @@ def atk_path(
         raise ValueError(
             f"class_weight is for classification, got {shown(class_weight)} with loss {loss!r}; use sample_weight."
         )
+    warn_of_one_row(*ks)
     individual = resolve_individual_loss(loss, task)
     home = home_of(X)
     X, y = enter_training(None, X, y, y_numeric=task == "regression")
@@ -178,7 +179,7 @@ def atk_path(
 
 def grid_cells(
     problems: Problems,
-    ks: Sequence[float] | Array,
+    ks: Sequence[float | str] | Array,
     Cs: Sequence[float] | Array,
     tol: float,
     max_iter: int,
@@ -203,7 +204,7 @@ def grid_cells(
 @steady_blas()
 def solve_path(
     problems: Problems,
-    ks: Sequence[float] | Array,
+    ks: Sequence[float | str] | Array,
     Cs: Sequence[float] | Array,
     tol: float,
     max_iter: int,
