@@ -44,10 +44,10 @@ class ATkSVC(ClassifierMixin, KernelATk):
         variance taken under the sample weights, "auto" is 1 / n_features.
     coef0 : float, default=0.0
         Constant in the "poly" and "sigmoid" kernels.
-    k : int, float or "max", default=0.7
+    k : int, float or "max", default=1.0
         An int counts samples, a float is the fraction of them: ``1.0`` is the average loss, "max" the largest alone.
-        With sample or class weights, k counts weight. Too small a k on noisy data collapses to f = 0: see
-        :class:`atklearn.CollapseWarning`.
+        With sample or class weights, k counts weight. With the hinge, k is a second name for C (:doc:`/theory`): choose
+        C first. Too small a k on noisy data collapses to f = 0: see :class:`atklearn.CollapseWarning`.
     C : float, default=100.0
         Inverse regularisation strength, relative to the mean of the top k. Scikit-learn's C, relative to the sum of
         losses, equals ours divided by n at k = n, and by k in general.
@@ -130,7 +130,7 @@ class ATkSVC(ClassifierMixin, KernelATk):
         degree: int = 3,
         gamma: str | float = "scale",
         coef0: float = 0.0,
-        k: float | str = 0.7,
+        k: float | str = 1.0,
         C: float = 100.0,
         fit_intercept: bool = True,
         class_weight: dict[Any, float] | str | None = None,
