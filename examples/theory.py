@@ -14,6 +14,7 @@ from scipy.optimize import minimize_scalar
 from scipy.stats import norm
 
 from atklearn import ATkClassifier, CollapseWarning, theory
+from atklearn.theory.outliers import OutlierRange
 
 SIMULATIONS = 100
 TRAINING_SETS = 1000
@@ -200,7 +201,7 @@ def outliers() -> None:
         )
 
 
-def simulate_flips(allowed: theory.OutlierRange, k: int, spread: float) -> tuple[int, float]:
+def simulate_flips(allowed: OutlierRange, k: int, spread: float) -> tuple[int, float]:
     """Return how many of 20 fits collapse, and how often their predictions differ from the Bayes rule."""
     n, zeros, differing = allowed.n_samples, 0, []
     for seed in range(20):

@@ -1,6 +1,6 @@
 """Learning with the average top-k loss: scikit-learn estimators on an exact, certified solver."""
 
-from atklearn.comparing import Comparison, compare
+from atklearn.comparing import compare
 from atklearn.core.collapse import CollapseWarning
 from atklearn.estimators.blocks import RowBlocks
 from atklearn.estimators.linear import ATkClassifier, ATkRegressor
@@ -21,22 +21,20 @@ from atklearn.losses.individual import (
 )
 from atklearn.selection.choosing import Selection
 from atklearn.selection.display import KCurveDisplay
-from atklearn.selection.paths import ATkPath, atk_path
-from atklearn.selection.trimming import TrimAtJump, TrimChoice, choose_trim, trim_at_jump
+from atklearn.selection.paths import atk_path
+from atklearn.selection.trimming import choose_trim, trim_at_jump
 
 __version__ = "0.1.0"
 
 __all__ = [
     "ATkClassifier",
     "ATkClassifierCV",
-    "ATkPath",
     "ATkRegressor",
     "ATkRegressorCV",
     "ATkSVC",
     "ATkSVR",
     "AbsoluteError",
     "CollapseWarning",
-    "Comparison",
     "Hinge",
     "Huber",
     "IndividualLoss",
@@ -49,8 +47,6 @@ __all__ = [
     "Selection",
     "SquaredError",
     "SquaredHinge",
-    "TrimAtJump",
-    "TrimChoice",
     "atk_path",
     "average_top_k",
     "choose_trim",

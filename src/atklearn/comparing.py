@@ -113,6 +113,11 @@ def compare(
     Returns
     -------
     result : Comparison
+        It prints as its answer in one sentence, and shows itself in a notebook as its report. ``verdicts`` is the
+        answer for every measure, a DataFrame; ``summary`` the answer as plain data, what ``--json`` prints; ``model``
+        the recommended model, fitted on all rows; ``data`` the table, as it was understood; ``folder`` where the
+        results are. ``predict(table)`` predicts new rows, ``save_model(path)`` saves the model with skops, and
+        ``write(folder)`` writes the report and its figures.
 
     Examples
     --------

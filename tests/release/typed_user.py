@@ -9,7 +9,6 @@ import numpy as np
 from atklearn import (
     ATkClassifier,
     ATkClassifierCV,
-    ATkPath,
     ATkRegressor,
     ATkSVC,
     CollapseWarning,
@@ -31,7 +30,7 @@ searched: ATkClassifierCV = ATkClassifierCV().fit(X, y)
 streamed: SGDATkRegressor = SGDATkRegressor(k=0.5, tol=None, random_state=0).fit(X, X[:, 0])
 labels: np.ndarray[Any, Any] = classifier.predict(X)
 path = atk_path(X, y, ks=[0.2, 1.0], Cs=[1.0])
-assert_type(path, ATkPath)
+assert_type(path.dual_gaps, np.ndarray[Any, np.dtype[np.float64]])
 
 losses = np.abs(X[:, 1])
 assert_type(average_top_k(losses, 0.2), float)

@@ -10,7 +10,8 @@ from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from atklearn import ATkClassifier, ATkRegressor, TrimChoice, choose_trim, trim_at_jump
+from atklearn import ATkClassifier, ATkRegressor, choose_trim, trim_at_jump
+from atklearn.selection.trimming import TrimChoice
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ from scipy.special import comb
 
 from atklearn import ATkClassifier, theory
 from atklearn.aggregates import AverageTopK
+from atklearn.theory.outliers import OutlierRange
 
 collapses = pytest.mark.filterwarnings("ignore::atklearn.CollapseWarning")
 
@@ -46,7 +47,7 @@ class TestOutliers:
     def test_rounding_and_ends(self):
         assert theory.k_for_outliers(0.07, 100).n_outliers == 7
         assert theory.k_for_outliers(0.071, 100).n_outliers == 8
-        assert theory.k_for_outliers(0.0, 100) == theory.OutlierRange(1, 100, 0, 100)
+        assert theory.k_for_outliers(0.0, 100) == OutlierRange(1, 100, 0, 100)
         assert theory.k_for_outliers(0.1, 1000, max_weight=0.2).lower == 501
 
     def test_refusals(self):

@@ -146,7 +146,12 @@ def atk_path(
 
     Returns
     -------
-    ATkPath
+    path : ATkPath
+        ``coefs``, ``intercepts``, ``objectives``, ``dual_gaps``, ``thresholds`` (the k-th largest losses), ``n_iters``
+        and ``stop_reasons`` are arrays with the leading shape (n_ks, n_Cs, n_problems): one problem for a regression or
+        two classes; with more classes, one per class against the rest. ``ks`` (in units of sample weight), ``Cs`` and
+        ``classes`` name their places. ``decision(X)`` returns ``X w + b`` of every fit, shape
+        (n_ks, n_Cs, n_problems, n_samples).
 
     See Also
     --------

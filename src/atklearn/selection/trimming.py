@@ -141,7 +141,10 @@ def choose_trim(
 
     Returns
     -------
-    TrimChoice
+    choice : TrimChoice
+        ``trim`` is the choice; ``trims`` are the candidates, ascending, with their ``scores`` on every split, shape
+        (n_splits, n_trims), higher being better, the ``means`` of these, and the standard ``errors`` of how far each is
+        behind the best mean, corrected for splits that overlap. :func:`print` shows a table.
 
     Examples
     --------
@@ -267,7 +270,11 @@ def trim_at_jump(losses: npt.ArrayLike, *, sample_weight: npt.ArrayLike | None =
 
     Returns
     -------
-    TrimAtJump
+    jump : TrimAtJump
+        ``trim`` is the share of the weight above the jump, 0.0 if there is no clear one (``is_clear``); ``count`` the
+        number of losses above it, None with sample weights; ``threshold`` the loss in the middle of it, or infinite;
+        ``prominence`` how many times wider the most prominent gap is than its neighbours, clear or not, and ``needed``
+        how many times makes it clear.
 
     References
     ----------

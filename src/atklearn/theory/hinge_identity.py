@@ -103,7 +103,10 @@ def hinge_equivalent(model: Any) -> HingeEquivalent:
 
     Returns
     -------
-    HingeEquivalent
+    equivalent : HingeEquivalent
+        The named tuple ``(rho, C)``: the margin ``1 - loss_threshold_``, by which coefficients and scores of the SVM
+        are multiplied in the AT_k fit; and the C of the SVM, of this library at ``k=1.0``. Scikit-learn's C is this
+        number over the total mass.
 
     Examples
     --------

@@ -110,7 +110,10 @@ def k_for_outliers(
 
     Returns
     -------
-    OutlierRange
+    interval : OutlierRange
+        ``lower`` and ``upper`` are its ends, both included. ``outlier_weight(k)`` is the largest weight
+        ``min(1, m / k)`` that the ``n_outliers`` can have in AT_k, and ``looseness(k)`` the factor ``k / (m + 1)``:
+        all losses but m are at most so many times AT_k. :func:`print` shows it in words.
 
     Examples
     --------
