@@ -198,19 +198,19 @@ class TestBlocks:
         for n in (300, 1500):  # fewer and more rows than set the scale
             X, y = draw("squared_error", n=n)
             cyclic = SGDATkRegressor(shuffle=False, max_iter=4, tol=None)
-            blocks = clone(cyclic).fit_blocks(RowBlocks(X, y, rows=70))
+            blocks = clone(cyclic).fit_blocks(RowBlocks(X, y, chunk_size=70))
             assert blocks.n_iter_ == 4
             assert blocks.t_ == 4 * n
             if n > 1000:
                 assert_allclose(blocks.coef_, cyclic.fit(X, y).coef_, rtol=1e-12)
-        shuffled = SGDATkRegressor(random_state=0).fit_blocks(RowBlocks(X, y, np.ones(1500), rows=70))
+        shuffled = SGDATkRegressor(random_state=0).fit_blocks(RowBlocks(X, y, np.ones(1500), chunk_size=70))
         assert_allclose(shuffled.coef_, SGDATkRegressor(random_state=1).fit(X, y).coef_, atol=0.05)
 
     def test_of_a_file_are_copied_and_let_go(self, tmp_path):
         X, y = draw("log_loss", n=1500)
         np.save(tmp_path / "X.npy", X)
         mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
-        blocks = list(RowBlocks(mapped, y, rows=400))
+        blocks = list(RowBlocks(mapped, y, chunk_size=400))
         assert not any(np.shares_memory(block, mapped) for block, _ in blocks)
         assert_array_equal(np.vstack([block for block, _ in blocks]), X)
 
