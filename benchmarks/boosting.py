@@ -80,7 +80,7 @@ def loaders(folder: Path | None) -> dict[str, Loader]:
 
 
 def top(y: np.ndarray, f: np.ndarray) -> float:
-    return average_top_k(SHARE).value((f - y) ** 2)
+    return average_top_k((f - y) ** 2, SHARE)
 
 
 def objective(sets: dict[str, Loader], jobs: int) -> None:  # noqa: ARG001

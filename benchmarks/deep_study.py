@@ -137,7 +137,7 @@ def measured(model: nn.Module, part: Part) -> np.ndarray:
     wrong = (scores.argmax(1) != y).numpy()
     of_groups = [wrong[part.group == group].mean() for group in np.unique(part.group)]
     losses = cross_entropy(scores, y, reduction="none").double().numpy()
-    return np.array([wrong.mean(), max(of_groups), average_top_k(WORST).value(losses)])
+    return np.array([wrong.mean(), max(of_groups), average_top_k(losses, WORST)])
 
 
 def one_seed(name: str, seed: int, shares: tuple[float, ...], n_steps: int) -> tuple[np.ndarray, np.ndarray]:

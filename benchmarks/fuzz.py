@@ -6,9 +6,9 @@ exit code 1 (as do warnings at more than 1 % of the problems):
     nan           a published number is not finite
     wrong bound   objective_ - dual_gap_ lies above the value of a known point, and so above the optimum
     missed        dual_gap_ > tol * objective_ without a ConvergenceWarning
-    inconsistent  objective_, threshold_ or k_ is not that of the published coef_ and intercept_
+    inconsistent  objective_, loss_threshold_ or k_ is not that of the published coef_ and intercept_
     above         objective_ is more than 1e-6 (relative) above the outside solver's point, without a warning
-    infeasible    sample_weights_ leave 0 <= q <= mass / k, sum(q) <= 1
+    infeasible    top_weights_ leave 0 <= q <= mass / k, sum(q) <= 1
     error         the fit raised
 
 Counted besides: warned (ConvergenceWarning), collapsed (CollapseWarning), other warning (any other one); no answer (the

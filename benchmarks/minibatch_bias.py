@@ -51,7 +51,7 @@ def make_rows(seed: int) -> Rows:
 
 def objective(rows: Rows, coef: np.ndarray, intercept: float) -> float:
     X, y = rows
-    return average_top_k(K).value(np.logaddexp(0.0, -y * (X @ coef + intercept))) + coef @ coef / (2.0 * C)
+    return average_top_k(np.logaddexp(0.0, -y * (X @ coef + intercept)), K) + coef @ coef / (2.0 * C)
 
 
 def optimum(rows: Rows) -> float:

@@ -1,7 +1,7 @@
-"""Wrong labels: what `drop=` is worth, and whether it finds them.
+"""Wrong labels: what `trim=` is worth, and whether it finds them.
 
 noise     Labels of the training part are flipped at random, the test part is clean. Average, AT_k, trimmed mean
-          (k = 1.0 with drop) and the ranked range (AoRR: k < 1.0 with drop) against the tilted losses of TERM (t < 0)
+          (k = 1.0 with trim) and the ranked range (AoRR: k < 1.0 with trim) against the tilted losses of TERM (t < 0)
           and CleanLearning of cleanlab. All settings are chosen in the noisy training part, by the error of 5-fold
           cross-validation. Then how many of the rows set aside were flipped, and how many of the flipped were set
           aside, beside cleanlab's find_label_issues with the out-of-sample probabilities of the same linear model.
@@ -28,7 +28,7 @@ from joblib import Parallel, cpu_count, delayed, parallel_config
 from sklearn.datasets import load_digits
 from sklearn.model_selection import StratifiedKFold, StratifiedShuffleSplit, cross_val_predict
 
-from atklearn import ATkClassifier, tilted
+from atklearn import ATkClassifier, aggregates
 from atklearn.encoding.encoded import ProblemEncoder
 from atklearn.losses.individual import resolve_individual_loss
 from atklearn.selection.folds import GRID_TOL, Fold
@@ -142,7 +142,7 @@ class Tilted:
         last = np.inf
         for _ in range(self.rounds):
             losses = np.logaddexp(0.0, -y * model.decision_function(X))
-            aggregate = tilted(self.t)
+            aggregate = aggregates.Tilted(self.t)
             value = aggregate.value(losses) + (model.coef_**2).sum() / (2.0 * self.C)
             if value >= last * (1.0 - self.finest):
                 break
@@ -162,23 +162,23 @@ def best(mean_errors: dict[Any, float], of: list[Any]) -> Any:
 
 
 def cross_validate(X: np.ndarray, y: np.ndarray, grids: Grids, seed: int) -> tuple[dict[Any, float], Counter[str]]:
-    """Return the mean error on noisy labels of (weights, drop, k, C) and of ("tilted", t, C); and fits that missed."""
+    """Return the mean error on noisy labels of (weights, trim, k, C) and of ("tilted", t, C); and fits that missed."""
     classes = np.unique(y)
     errors: dict[Any, list[float]] = defaultdict(list)
     missed: Counter[str] = Counter()
     loss = resolve_individual_loss("log_loss", "classification")
     for split in StratifiedKFold(5, shuffle=True, random_state=seed).split(X, y):
         test = split[1]
-        for weights, drop in [("balanced", 0.0), *product((None,), (0.0, *grids.trimmed))]:
-            ks = grids.ks if drop == 0.0 or drop in grids.ranges else (AVERAGE_K,)
-            ks = tuple(k for k in ks if k > drop)
-            path = Fold(ProblemEncoder(loss, "free", weights).encode(X, y), split, ks, grids.Cs, drop=drop).path()
-            kind = "without drop" if drop == 0.0 else "with drop"
+        for weights, trim in [("balanced", 0.0), *product((None,), (0.0, *grids.trimmed))]:
+            ks = grids.ks if trim == 0.0 or trim in grids.ranges else (AVERAGE_K,)
+            ks = tuple(k for k in ks if k > trim)
+            path = Fold(ProblemEncoder(loss, "free", weights).encode(X, y), split, ks, grids.Cs, trim=trim).path()
+            kind = "without trim" if trim == 0.0 else "with trim"
             missed[kind] += int((path.dual_gaps > GRID_TOL * path.objectives * (1.0 + 1e-9)).any(axis=-1).sum())
             missed[f"all {kind}"] += len(ks) * len(grids.Cs)
             wrong = (labels_of(path.decision(X[test]), classes) != y[test]).mean(axis=-1)
             for (i, k), (j, C) in product(enumerate(ks), enumerate(grids.Cs)):
-                errors[weights, drop, k, C].append(wrong[i, j])
+                errors[weights, trim, k, C].append(wrong[i, j])
         for t, C in product(grids.tilts, grids.Cs):
             model = Tilted(t, C, tol=GRID_TOL, finest=1e-3, rounds=15).fit(X[split[0]], y[split[0]])
             errors["tilted", t, C].append((model.predict(X[test]) != y[test]).mean())
@@ -206,8 +206,8 @@ def noise_split(name: str, directory: Path | None, level: float, seed: int) -> d
     y, flipped = flip(y[train], level, np.random.default_rng([seed, round(100 * level)]))
     mean_errors, missed = cross_validate(X, y, grids, seed)
 
-    def cells(weights: Any, drops: tuple[float, ...], ks: tuple[float, ...]) -> list[Any]:
-        return [(weights, drop, k, C) for drop in drops for k in ks if k > drop for C in grids.Cs]
+    def cells(weights: Any, trims: tuple[float, ...], ks: tuple[float, ...]) -> list[Any]:
+        return [(weights, trim, k, C) for trim in trims for k in ks if k > trim for C in grids.Cs]
 
     chosen = {
         "average": best(mean_errors, cells(None, (0.0,), (AVERAGE_K,))),
@@ -218,12 +218,12 @@ def noise_split(name: str, directory: Path | None, level: float, seed: int) -> d
         "AoRR": best(mean_errors, cells(None, (0.0, *grids.ranges), grids.ks)),
     }
     models: dict[str, Any] = {}
-    for method, (weights, drop, k, C) in chosen.items():
-        models[method] = ATkClassifier(k=k, drop=drop, C=C, class_weight=weights).fit(X, y)
+    for method, (weights, trim, k, C) in chosen.items():
+        models[method] = ATkClassifier(k=k, trim=trim, C=C, class_weight=weights).fit(X, y)
     C = chosen["average"][3]
     if level:
         true_C = best(mean_errors, cells(None, (level,), (AVERAGE_K,)))[3]
-        models["trimmed, true share"] = ATkClassifier(k=AVERAGE_K, drop=int(flipped.sum()), C=true_C).fit(X, y)
+        models["trimmed, true share"] = ATkClassifier(k=AVERAGE_K, trim=int(flipped.sum()), C=true_C).fit(X, y)
     tilted = best(mean_errors, [chosen["average"], *product(("tilted",), grids.tilts, grids.Cs)])
     if tilted[0] == "tilted":
         models["TERM"] = Tilted(*tilted[1:], tol=1e-6, finest=1e-7, rounds=200).fit(X, y)
@@ -273,7 +273,7 @@ def noise(directory: Path | None, sets: list[str], n_splits: int) -> None:
     print(
         "\nIn cross-validation, fits are to a gap of 0.1 %, and TERM (from the average; t = 0 is one of its choices) "
         "takes 15 rounds at most. cleanlab is CleanLearning with the average, at the C chosen for it. The true share "
-        "is trimmed with drop as it is in truth and C chosen for that."
+        "is trimmed with trim as it is in truth and C chosen for that."
     )
     print(
         "\n## Test error in percent, mean ± standard error of the mean\n\n"
@@ -303,7 +303,7 @@ def noise(directory: Path | None, sets: list[str], n_splits: int) -> None:
                 )  # fmt: skip
     print_table(["set", "flipped", *methods], rows)
     print("## Chosen on the noisy training part (how often)\n")
-    print_table(["set", "flipped", "AT_k: k", "trimmed: drop", "AoRR: (drop, k)", "TERM: t"], chosen_rows)
+    print_table(["set", "flipped", "AT_k: k", "trimmed: trim", "AoRR: (trim, k)", "TERM: t"], chosen_rows)
     print(
         "## Flipped labels among the rows named\n\nPrecision and recall over all splits together; rows per split. "
         "The true share is known to no one; all else is chosen as above.\n"
@@ -311,8 +311,8 @@ def noise(directory: Path | None, sets: list[str], n_splits: int) -> None:
     print_table(["set", "flipped", "named by", "rows named", "rows flipped", "precision", "recall"], named_rows)
     missed = sum((run["missed"] for run in runs), Counter())
     print(
-        f"Fits of the paths that missed their tolerance of {GRID_TOL}: {missed['without drop']} of "
-        f"{missed['all without drop']} without drop, {missed['with drop']} of {missed['all with drop']} with. "
+        f"Fits of the paths that missed their tolerance of {GRID_TOL}: {missed['without trim']} of "
+        f"{missed['all without trim']} without trim, {missed['with trim']} of {missed['all with trim']} with. "
         f"{time.perf_counter() - begin:.0f} s on {min(2, cpu_count())} processes.",
         flush=True,
     )
@@ -335,11 +335,11 @@ PUBLISHED = {
 }
 AORR_CS = (0.1, 1.0, 10.0, 100.0, 1000.0, 10000.0, 100000.0)
 AORR_KS = (1.0, 0.9, 0.8, 0.7, 0.55, 0.4, 0.25, 0.2)  # simpler first, as below
-AORR_DROPS = (0.0, 0.005, 0.01, 0.02, 0.05, 0.1, 0.15)
+AORR_TRIMS = (0.0, 0.005, 0.01, 0.02, 0.05, 0.1, 0.15)
 
 
 def aorr_split(directory: Path, name: str, loss: str, seed: int) -> np.ndarray:
-    """Return validation and test errors in percent, shape (2, n_drops, n_ks, n_Cs), of half of the rows."""
+    """Return validation and test errors in percent, shape (2, n_trims, n_ks, n_Cs), of half of the rows."""
     warnings.simplefilter("ignore")
     X, y = load(directory, name)
     order = np.random.default_rng(seed).permutation(y.size)
@@ -347,8 +347,8 @@ def aorr_split(directory: Path, name: str, loss: str, seed: int) -> np.ndarray:
     X = standardised(X, train)
     encoder = ProblemEncoder(resolve_individual_loss(loss, "classification"), "free")
     out = []
-    for drop in AORR_DROPS:
-        path = Fold(encoder.encode(X, y), (train, test), AORR_KS, AORR_CS, drop=drop).path()
+    for trim in AORR_TRIMS:
+        path = Fold(encoder.encode(X, y), (train, test), AORR_KS, AORR_CS, trim=trim).path()
         wrong = [(path.decision(X[part])[:, :, 0] > 0.0) != (y[part] > 0) for part in (validation, test)]
         out.append([100.0 * each.mean(axis=-1) for each in wrong])
     return np.array(out).transpose(1, 0, 2, 3)
@@ -361,10 +361,10 @@ def aorr(directory: Path, n_splits: int) -> None:
     runs = np.array(in_parallel(aorr_split, cases)).reshape(2, len(PUBLISHED), n_splits, 2, *_aorr_shape())
     print("# The protocol of the paper on ranked ranges: 50 % training, 25 % validation, 25 % test\n")
     print(
-        f"Test error in percent, mean ± standard error over {n_splits} random splits. C, k and drop are those with the "
-        f"least validation error, of equal ones the simpler. C: {AORR_CS}, k: {AORR_KS}, drop: {AORR_DROPS}. "
+        f"Test error in percent, mean ± standard error over {n_splits} random splits. C, k and trim are those with the "
+        f"least validation error, of equal ones the simpler. C: {AORR_CS}, k: {AORR_KS}, trim: {AORR_TRIMS}. "
         "Published: Hu, Ying, Wang, Lyu (2020); average and AT_k are copied there from the paper on AT_k, and AoRR's "
-        "iterate was picked by validation accuracy. Optimistic: C from the validation part, k and drop from the test "
+        "iterate was picked by validation accuracy. Optimistic: C from the validation part, k and trim from the test "
         "part, the same ones for all splits or for each split others. ** at more than two standard errors.\n"
     )
     rows = []
@@ -372,26 +372,26 @@ def aorr(directory: Path, n_splits: int) -> None:
         average, top, ranged, hinge = (f"{value:.2f}" for value in PUBLISHED[name])
         published = f"{average} -> {top} -> {ranged}" if loss == "log_loss" else f"AoRR {hinge}"
         errors = runs[place, which]
-        ours = [_chosen(errors[:, :, :drops, :ks]) for drops, ks in ((1, 1), (1, None), (None, None))]
-        by_C = errors[:, 0].argmin(axis=-1)  # of each split, drop and k
+        ours = [_chosen(errors[:, :, :trims, :ks]) for trims, ks in ((1, 1), (1, None), (None, None))]
+        by_C = errors[:, 0].argmin(axis=-1)  # of each split, trim and k
         cells = np.take_along_axis(errors[:, 1], by_C[..., None], axis=-1)[..., 0]
         fixed = cells.mean(axis=0)
         where = np.unravel_index(fixed.argmin(), fixed.shape)
         rows.append(
             [name, loss, published, *(with_error(each) for each in ours), with_sign(ours[1] - ours[0]),
              with_sign(ours[2] - ours[0]),
-             f"{fixed.min():.2f} (drop {AORR_DROPS[where[0]]}, k {AORR_KS[where[1]]})",
+             f"{fixed.min():.2f} (trim {AORR_TRIMS[where[0]]}, k {AORR_KS[where[1]]})",
              f"{cells.min(axis=(1, 2)).mean():.2f}"]
         )  # fmt: skip
     print_table(
         ["set", "loss", "published", "average", "AT_k", "AoRR", "AT_k - average", "AoRR - average",
-         "optimistic: same k, drop", "optimistic: k, drop of each split"], rows,
+         "optimistic: same k, trim", "optimistic: k, trim of each split"], rows,
     )  # fmt: skip
     print(f"{time.perf_counter() - begin:.0f} s on {min(2, cpu_count())} processes.", flush=True)
 
 
 def _aorr_shape() -> tuple[int, int, int]:
-    return len(AORR_DROPS), len(AORR_KS), len(AORR_CS)
+    return len(AORR_TRIMS), len(AORR_KS), len(AORR_CS)
 
 
 def _chosen(errors: np.ndarray) -> np.ndarray:

@@ -1,7 +1,7 @@
 """Whether a fit that sets rows aside finds the right ones, and what it costs.
 
 optimum   How often a fit finds the least objective there is, on problems small enough to try all sets of rows.
-cost      Times of fits with drop=.1 over those without.
+cost      Times of fits with trim=.1 over those without.
 outliers  Outliers that are alike and far out: are they found? Beside RANSAC and Huber regression of scikit-learn.
 
 Usage: ./run bench ranked_range optimum | cost | outliers
@@ -39,24 +39,24 @@ def optimum_problem(loss: str, seed: int) -> tuple[str, list[bool], list[float],
     """Return whether fits with few and many starts are as good as can be, how far they are off, and if k = n."""
     warnings.simplefilter("ignore")
     rng = np.random.default_rng([2, seed])
-    n, d, drop = int(rng.integers(8, 15)), int(rng.integers(1, 4)), int(rng.integers(1, 4))
-    k = int(rng.integers(drop + 1, n + 1))
+    n, d, trim = int(rng.integers(8, 15)), int(rng.integers(1, 4)), int(rng.integers(1, 4))
+    k = int(rng.integers(trim + 1, n + 1))
     C = float(10.0 ** rng.uniform(0.0, 3.0))
     X = rng.standard_normal((n, d))
     y = X @ rng.standard_normal(d) + rng.standard_normal(n)
     if loss.endswith("error"):
-        y[:drop] += 5.0 * rng.standard_normal(drop)
+        y[:trim] += 5.0 * rng.standard_normal(trim)
     else:
         y = np.where(y > np.median(y), 1, -1)  # four rows of a class or more
         y = np.where(rng.random(n) < 0.15, -y, y)
         for label in (-1, 1):  # at least a tenth of every class stays: no class small enough for that to matter
             others = np.flatnonzero(y != label)
-            y[others[: max(0, drop + 1 - (y == label).sum())]] = label
+            y[others[: max(0, trim + 1 - (y == label).sum())]] = label
     least = np.inf
-    for aside in combinations(range(n), drop):
+    for aside in combinations(range(n), trim):
         left = np.setdiff1d(np.arange(n), aside)
-        least = min(least, estimator(loss, k=k - drop, C=C).fit(X[left], y[left]).objective_)
-    objectives = [estimator(loss, k=k, drop=drop, C=C, n_starts=count).fit(X, y).objective_ for count in STARTS]
+        least = min(least, estimator(loss, k=k - trim, C=C).fit(X[left], y[left]).objective_)
+    objectives = [estimator(loss, k=k, trim=trim, C=C, n_init=count).fit(X, y).objective_ for count in STARTS]
     excess = [(value - least) / max(least, 1e-9) for value in objectives]
     return loss, [each <= AS_GOOD for each in excess], excess, k == n
 
@@ -65,10 +65,10 @@ def optimum() -> None:
     begin = time.perf_counter()
     cases = [(LOSSES[seed % len(LOSSES)], seed) for seed in range(N_PROBLEMS)]
     runs = in_parallel(optimum_problem, cases)
-    print("# How often a fit with drop finds the least objective there is\n")
+    print("# How often a fit with trim finds the least objective there is\n")
     print(
-        f"{N_PROBLEMS} random problems of 8 to 14 rows, 1 to 3 columns, drop 1 to 3, k from drop + 1 to n, C from 1 to "
-        f"1000; the least of the exact AT_(k-drop) objectives on the other rows, of all sets of rows. Found: within "
+        f"{N_PROBLEMS} random problems of 8 to 14 rows, 1 to 3 columns, trim 1 to 3, k from trim + 1 to n, C from 1 to "
+        f"1000; the least of the exact AT_(k-trim) objectives on the other rows, of all sets of rows. Found: within "
         f"{AS_GOOD} of it. Excess: of those that are not found, the median relative excess of the objective.\n"
     )
     rows = []
@@ -82,7 +82,7 @@ def optimum() -> None:
             off = excess[~found[:, place], place]
             texts.append(f"{found[:, place].mean():.0%}" + (f" ({np.median(off):.1%})" if off.size else ""))
         rows.append([name, str(len(these)), *texts])
-    print_table(["loss", "problems", *(f"n_starts={count} (excess)" for count in STARTS)], rows)
+    print_table(["loss", "problems", *(f"n_init={count} (excess)" for count in STARTS)], rows)
     below = min(min(run[2]) for run in runs)
     print(f"Lowest relative excess: {below:.1e}. {time.perf_counter() - begin:.0f} s.", flush=True)
 
@@ -118,20 +118,20 @@ def best_time(model: Any, X: np.ndarray, y: np.ndarray) -> float:
 def cost() -> None:
     warnings.simplefilter("ignore")
     begin = time.perf_counter()
-    print("# Times of fits with drop=.1 over those without\n")
+    print("# Times of fits with trim=.1 over those without\n")
     print(
         f"Milliseconds without -> with, best of {REPEATS}, and their ratio; a tenth of the labels flipped or of the "
         f"targets shifted; all else as it comes; {cpu_count()} cores.\n"
     )
     for loss, k in product(COST_LOSSES, (1.0, 0.7)):  # compile
-        estimator(loss, k=k, drop=0.1).fit(*cost_data(loss, 100, 5))
+        estimator(loss, k=k, trim=0.1).fit(*cost_data(loss, 100, 5))
     rows = []
     for n, d in SIZES:
         for k in ("auto", 1.0, 0.7):
             texts = []
             for loss in COST_LOSSES:
                 X, y = cost_data(loss, n, d)
-                plain, ranged = (1e3 * best_time(estimator(loss, k=k, drop=drop), X, y) for drop in (0, 0.1))
+                plain, ranged = (1e3 * best_time(estimator(loss, k=k, trim=trim), X, y) for trim in (0, 0.1))
                 texts.append(f"{plain:.1f} -> {ranged:.1f}: {ranged / plain:.1f} x")
             rows.append([f"{n} x {d}", str(k), *texts])
     print_table(["rows x columns", "k", *COST_LOSSES], rows)
@@ -179,7 +179,7 @@ def outliers() -> None:
     print(
         "Recall: the mean share of the outliers that are named; all: the share of the runs in which at least 99 % are; "
         "named: rows. Stuck: the share of the runs that end above the objective of the exact fit to the good rows, so "
-        "that it is the search that failed. drop is the true share.\n\n"
+        "that it is the search that failed. trim is the true share.\n\n"
         "## A quarter of the rows in a far-out cluster with wrong targets: 75 outliers\n\n"
         "Off: by how much the targets are off, in parts of the distance. Error: the median distance to the true "
         "coefficients.\n"
@@ -190,9 +190,9 @@ def outliers() -> None:
         for seed in range(OUTLIER_RUNS):
             X, y, w, wrong = far_regression(distance, slope, seed)
             for loss, count in product(("squared_error", "absolute_error"), STARTS):
-                model = ATkRegressor(loss, drop=0.25, n_starts=count).fit(X, y)
+                model = ATkRegressor(loss, trim=0.25, n_init=count).fit(X, y)
                 error = np.linalg.norm(model.coef_ - w)
-                seen[f"{loss}, n_starts={count}"].append(
+                seen[f"{loss}, n_init={count}"].append(
                     (*found(model.set_aside_, wrong, error), stuck(model, X, y, wrong))
                 )
             plain = ATkRegressor(k=1.0).fit(X, y)
@@ -216,8 +216,8 @@ def outliers() -> None:
         for seed in range(OUTLIER_RUNS):
             X, y, w, wrong = far_classes(distance, seed)
             for loss, count in product(("log_loss", "squared_hinge", "hinge"), STARTS):
-                model = ATkClassifier(loss, drop=0.14, n_starts=count).fit(X, y)
-                seen[f"{loss}, n_starts={count}"].append(
+                model = ATkClassifier(loss, trim=0.14, n_init=count).fit(X, y)
+                seen[f"{loss}, n_init={count}"].append(
                     (*found(model.set_aside_, wrong, angle(model.coef_[0], w)), stuck(model, X, y, wrong))
                 )
             plain = ATkClassifier(k=1.0).fit(X, y)

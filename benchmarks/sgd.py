@@ -76,7 +76,7 @@ def toy(data: Path) -> None:
 
 def objective(model: object, loss: str, X: np.ndarray, y: np.ndarray, k: float, C: float = 100.0) -> float:
     w, b = np.ravel(model.coef_), np.ravel(model.intercept_)[0]
-    return average_top_k(k).value(INDIVIDUAL_LOSSES[loss]()(X @ w + b, y)) + w @ w / (2 * C)
+    return average_top_k(INDIVIDUAL_LOSSES[loss]()(X @ w + b, y), k) + w @ w / (2 * C)
 
 
 def accuracy(data: Path) -> None:
@@ -143,7 +143,7 @@ def read(folder: Path) -> None:
         f"peak resident memory: {imported:.0f} MB with everything imported, {compiled - imported:.0f} MB more with the"
     )
     print(f"compiled loop loaded, {peak_memory() - imported:.0f} MB more at the end of the stream")
-    print(f"lambda {model.threshold_:.4f}, cosine to the true weights {cosine(model.coef_[0], np.asarray(w)):.5f}")
+    print(f"lambda {model.loss_threshold_:.4f}, cosine to the true weights {cosine(model.coef_[0], np.asarray(w)):.5f}")
 
 
 def peak_memory() -> float:

@@ -22,11 +22,11 @@ import numpy as np
 from atklearn import ATkClassifier, CollapseWarning
 from atklearn.datasets import make_toy
 
-AGGREGATES = {"maximum": 1, "average": 1.0, "AT_k, k = 10": 10}
+AGGREGATES = {"maximum": "max", "average": 1.0, "AT_k, k = 10": 10}
 STYLES = {"maximum": ("tab:orange", ":"), "average": ("tab:purple", "--"), "AT_k, k = 10": ("tab:green", "-")}
 
 
-def fit(X: np.ndarray, y: np.ndarray, k: float) -> ATkClassifier:
+def fit(X: np.ndarray, y: np.ndarray, k: float | str) -> ATkClassifier:
     """Fit as the paper does: log loss, C = 100, the intercept penalised like the weights."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CollapseWarning)  # the table says so
@@ -72,7 +72,7 @@ def draw(models: dict[str, ATkClassifier], X: np.ndarray, y: np.ndarray, path: P
     figure.legend(loc="outside lower center", ncols=3, frameon=False)
 
     ks = np.arange(1, len(y) + 1)
-    fits = [fit(X, y, int(k)) for k in ks]
+    fits = [fit(X, y, k / len(y)) for k in ks]
     errors = np.array([error(model, X, y) for model in fits])
     sound = np.array([model.coef_.any() for model in fits])
     right.axvspan(0.9, ks[sound][0] - 0.5, color="tab:orange", alpha=0.2, linewidth=0)

@@ -46,7 +46,7 @@ in_memory = ATkRegressor(k=k, C=C, tol=1e-10).fit(X, y)
 
 def objective(coef, intercept):
     """Return the mean of the largest tenth of the squared errors, and the penalty."""
-    return average_top_k(k).value((y - X @ coef - intercept) ** 2) + coef @ coef / (2 * C)
+    return average_top_k((y - X @ coef - intercept) ** 2, k) + coef @ coef / (2 * C)
 
 
 # %%
@@ -71,7 +71,7 @@ with (
     X_spread = da.from_array(X, chunks=(n_rows, 5)).persist()
     y_spread = da.from_array(y, chunks=n_rows).persist()
     model = ATkRegressor(k=k, C=C).fit(DaskChunks(X_spread, client=client), y_spread)
-    weights = model.sample_weights_.compute().reshape(n_blocks, n_rows).sum(axis=1)
+    weights = model.top_weights_.compute().reshape(n_blocks, n_rows).sum(axis=1)
 
 ways = {
     "first block alone": (parts[0].coef_, parts[0].intercept_),

@@ -49,7 +49,7 @@ curves = {
     for name, noise in noises.items()
     for loss in losses
 }
-trimmed = {name: distances(noise, k=1.0, drop=0.1).mean() for name, noise in noises.items()}
+trimmed = {name: distances(noise, k=1.0, trim=0.1).mean() for name, noise in noises.items()}
 
 # %%
 # The answer
@@ -82,7 +82,7 @@ plt.show()
 # **Normal noise.** The average is best, of squared errors or of Huber's. A smaller k throws rows away and pays for it.
 #
 # **Heavy tails.** A small k with squared errors is the worst that can be done: it fits the accidents. The average is
-# bad enough. A loss that grows more slowly helps, and then k near n; so does trimming, ``drop=0.1``.
+# bad enough. A loss that grows more slowly helps, and then k near n; so does trimming, ``trim=0.1``.
 
 print(f"{'':26}{'average':>9}{'AT_k, k = 0.1':>15}{'Huber':>8}{'absolute':>10}{'trimmed':>9}")
 for name in noises:

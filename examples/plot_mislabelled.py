@@ -33,24 +33,24 @@ label = np.where(is_wrong, (y + rng.integers(1, 10, len(y))) % 10, y)
 # Listening to them, or setting them aside
 # ----------------------------------------
 #
-# ``k=0.2`` takes the mean of the largest fifth of the losses; ``drop=0.2`` sets the largest fifth aside, and takes the
+# ``k=0.2`` takes the mean of the largest fifth of the losses; ``trim=0.2`` sets the largest fifth aside, and takes the
 # mean of the others. The first is convex. The second is not: it is solved by turns, from several starts, and ends in a
 # local minimum.
 
 models = {
     "average": ATkClassifier(k=1.0),
     "AT_k, k = 0.2": ATkClassifier(k=0.2),
-    "trimmed, drop = 0.2": ATkClassifier(k=1.0, drop=0.2),
+    "trimmed, trim = 0.2": ATkClassifier(k=1.0, trim=0.2),
 }
 on_wrong = {}
 print(f"{'':22}{'test error, %':>14}{'weight on wrong labels, %':>28}")
 for name, model in models.items():
     model.fit(X, label)
-    weights = model.sample_weights_ / model.sample_weights_.sum(axis=0)  # one column per class
+    weights = model.top_weights_ / model.top_weights_.sum(axis=0)  # one column per class
     on_wrong[name] = 100 * weights[is_wrong].sum(axis=0).mean()
     print(f"{name:22}{100 * (1 - model.score(X_new, y_new)):14.1f}{on_wrong[name]:28.1f}")
 
-aside = models["trimmed, drop = 0.2"].set_aside_
+aside = models["trimmed, trim = 0.2"].set_aside_
 print(f"set aside: {len(aside)} rows; {is_wrong[aside].sum()} of them are wrong, of {is_wrong.sum()} that are")
 
 # %%
@@ -85,14 +85,14 @@ plt.show()
 # What it takes
 # -------------
 #
-# The share of wrong labels was known here. If it is not, :func:`atklearn.choose_drop` chooses it by cross-validation
+# The share of wrong labels was known here. If it is not, :func:`atklearn.choose_trim` chooses it by cross-validation
 # on the noisy labels themselves. What happens around the true share:
 
-print("drop   test error, %   wrong labels found, %")
-for drop in (0.0, 0.1, 0.15, 0.2, 0.25):
-    model = ATkClassifier(k=1.0, drop=drop).fit(X, label)
+print("trim   test error, %   wrong labels found, %")
+for trim in (0.0, 0.1, 0.15, 0.2, 0.25):
+    model = ATkClassifier(k=1.0, trim=trim).fit(X, label)
     found = 100 * is_wrong[model.set_aside_].sum() / is_wrong.sum()
-    print(f"{drop:4.2f}{100 * (1 - model.score(X_new, y_new)):16.1f}{found:24.0f}")
+    print(f"{trim:4.2f}{100 * (1 - model.score(X_new, y_new)):16.1f}{found:24.0f}")
 
 # %%
 # Too little is better than too much. With a quarter set aside nearly all wrong labels are found and the model is worse

@@ -72,7 +72,7 @@ for name, model in models.items():
 # The boundaries
 # --------------
 #
-# On the right, the size of each point is its weight in the fit by AT_k, ``sample_weights_``. Most rows weigh nothing.
+# On the right, the size of each point is its weight in the fit by AT_k, ``top_weights_``. Most rows weigh nothing.
 
 figure, axes = plt.subplots(1, 2, figsize=(8, 3.8), sharex=True, sharey=True, layout="constrained")
 lines = {"average": (AVERAGE, "--"), "tuned threshold": (OTHER, "-."), "AT_k": (ATK, "-")}
@@ -81,7 +81,7 @@ for name, (colour, line) in lines.items():
     said = models[name].predict(np.column_stack([across.ravel(), up.ravel()])).reshape(across.shape)
     for ax in axes:
         ax.contour(across, up, said, levels=[0], colors=colour, linestyles=line, linewidths=2)
-weights = models["AT_k"].sample_weights_
+weights = models["AT_k"].top_weights_
 for ax, size in zip(axes, (np.full(len(y), 14.0), 1300.0 * weights), strict=True):
     for group, colour, marker in ((y < 0, "0.6", "o"), ((y > 0) & ~rare, "0.25", "+"), (rare, ANOTHER, "D")):
         ax.scatter(*X[group].T, s=size[group], color=colour, marker=marker, linewidth=1)

@@ -36,7 +36,7 @@ states = {name: [] for name in streams}
 for number in range(60):
     for name, model in streams.items():
         model.partial_fit(*block(number))
-        states[name].append((model.coef_.copy(), model.intercept_, model.threshold_))
+        states[name].append((model.coef_.copy(), model.intercept_, model.loss_threshold_))
 
 # %%
 # The reference
@@ -52,7 +52,7 @@ exact = ATkRegressor(k=k, C=C).fit(X, y)
 def objective(coef, intercept):
     """Return the mean of the largest fifth of the squared errors, and the penalty."""
     losses = (y - X @ coef - intercept) ** 2
-    return average_top_k(k).value(losses) + coef @ coef / (2 * C)
+    return average_top_k(losses, k) + coef @ coef / (2 * C)
 
 
 curves = {name: np.array([objective(w, b) for w, b, _ in path]) for name, path in states.items()}
@@ -77,7 +77,7 @@ left.axhline(exact.objective_, color="black", linestyle=":", linewidth=1.5, labe
 left.set(xlabel="thousand rows seen", ylabel="AT_k objective, all rows", ylim=(37, 54))
 left.legend(loc="upper right", frameon=False)
 right.plot(seen, [threshold for *_, threshold in states["AT_k"]], "-", color=ATK, linewidth=2, label="AT_k, streaming")
-right.axhline(exact.threshold_, color="black", linestyle=":", linewidth=1.5, label="AT_k, exact")
+right.axhline(exact.loss_threshold_, color="black", linestyle=":", linewidth=1.5, label="AT_k, exact")
 right.set(xlabel="thousand rows seen", ylabel="lambda")
 right.legend(loc="upper right", frameon=False)
 plt.show()
@@ -97,5 +97,5 @@ best = ATkClassifier(k=k, C=C).fit(points, label)
 for passes in (1, 5, 20):
     model = SGDATkClassifier(k=k, C=C, max_iter=passes, tol=None, random_state=0).fit(points, label)
     losses = np.logaddexp(0.0, -label * model.decision_function(points))
-    value = average_top_k(k).value(losses) + (model.coef_**2).sum() / (2 * C)
+    value = average_top_k(losses, k) + (model.coef_**2).sum() / (2 * C)
     print(f"passes: {passes:2}, {100 * (value / best.objective_ - 1):.2f} % above the smallest objective")

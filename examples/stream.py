@@ -31,7 +31,9 @@ def main() -> None:
         for k in (1.0, 0.1):
             model = SGDATkClassifier(k=k, random_state=0).fit_blocks(RowBlocks(X, y), classes=[-1, 1])
             error = 100 * np.mean(model.predict(np.asarray(X)) != y)
-            print(f"k = {k:3.1f} n: error {error:.2f} % after {model.n_iter_} passes, lambda {model.threshold_:.3f}")
+            print(
+                f"k = {k:3.1f} n: error {error:.2f} % after {model.n_iter_} passes, lambda {model.loss_threshold_:.3f}"
+            )
         model.partial_fit(np.asarray(X[:5000]), np.asarray(y[:5000]))
         print(f"after one more block: {model.t_:,} visits")
 

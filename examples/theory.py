@@ -14,6 +14,7 @@ from scipy.optimize import minimize_scalar
 from scipy.stats import norm
 
 from atklearn import ATkClassifier, CollapseWarning, theory
+from atklearn.theory.outliers import OutlierRange
 
 SIMULATIONS = 100
 TRAINING_SETS = 1000
@@ -161,7 +162,7 @@ def simulate_line(n: int, mu: float) -> tuple[np.ndarray, np.ndarray]:
         model = fit(X, y, counts, loss="hinge", k=bound.k, C=bound.library_C, fit_intercept=False)
         wrong = np.where(model.predict(LINE_X) > 0, 1.0 - LINE_POSITIVE, LINE_POSITIVE)
         excess[trial] = max(wrong.mean() - 0.1, 0.0)  # not -1e-17
-        rho = 1.0 - model.threshold_
+        rho = 1.0 - model.loss_threshold_
         ratio[trial] = np.linalg.norm(model.coef_) / rho if rho > 0.0 else np.inf
     return excess, ratio
 
@@ -200,7 +201,7 @@ def outliers() -> None:
         )
 
 
-def simulate_flips(allowed: theory.OutlierRange, k: int, spread: float) -> tuple[int, float]:
+def simulate_flips(allowed: OutlierRange, k: int, spread: float) -> tuple[int, float]:
     """Return how many of 20 fits collapse, and how often their predictions differ from the Bayes rule."""
     n, zeros, differing = allowed.n_samples, 0, []
     for seed in range(20):

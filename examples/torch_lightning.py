@@ -22,10 +22,10 @@ from atklearn.torch import AverageTopKLoss
 class Classifier(pl.LightningModule):
     """A small network of two layers, and the loss that it is trained with."""
 
-    def __init__(self, k: float, accumulate: int) -> None:
+    def __init__(self, k: float, accumulation_steps: int) -> None:
         super().__init__()
         self.network = nn.Sequential(nn.Linear(2, 16), nn.ReLU(), nn.Linear(16, 2))
-        self.loss = AverageTopKLoss(k, scope="dataset", accumulate=accumulate)
+        self.loss = AverageTopKLoss(k, scope="dataset", accumulation_steps=accumulation_steps)
 
     def training_step(self, batch: tuple[Tensor, Tensor], index: int) -> Tensor:  # noqa: ARG002
         """Return the loss of a batch; Lightning divides it by the number of batches that it accumulates."""
@@ -57,7 +57,7 @@ def fit(module: Classifier, batches: DataLoader, max_epochs: int, saved: Path, r
 def new_module() -> Classifier:
     """Return the same untrained module every time."""
     torch.manual_seed(0)
-    return Classifier(k=0.2, accumulate=2)
+    return Classifier(k=0.2, accumulation_steps=2)
 
 
 def main() -> None:

@@ -79,7 +79,7 @@ def assert_same_fit(one: Any, other: Any, rtol: float = 1e-6) -> None:
     scale = np.linalg.norm(np.append(np.ravel(other.coef_), np.ravel(other.intercept_)))
     assert np.linalg.norm(np.ravel(one.coef_) - np.ravel(other.coef_)) <= rtol * scale
     assert np.linalg.norm(np.ravel(one.intercept_) - np.ravel(other.intercept_)) <= rtol * scale
-    for name in ("objective_", "threshold_", "k_", "k_share_", "C_"):
+    for name in ("objective_", "loss_threshold_", "k_", "k_share_", "C_"):
         np.testing.assert_allclose(getattr(one, name), getattr(other, name), rtol=1e-5, atol=1e-9, err_msg=name)
     if hasattr(other, "classes_"):
         np.testing.assert_array_equal(one.classes_, other.classes_)

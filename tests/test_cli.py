@@ -89,8 +89,8 @@ def malformed(folder):
         (rides, ["rides.csv", "--target", "rides", "--model", "boosting", "--loss", "hinge"], "to be log_loss, got"),
         (rides, ["rides.csv", "--target", "rides", "--split-by", "town", "--time", "number"], "got both"),
         (rides, ["rides.csv", "--target", "rides", "--time", "number", "--repeats", "2"], "one way to split"),
-        (rides, ["rides.csv", "--target", "rides", "--score", "rmse"], "rmse"),
-        (rides, ["rides.csv", "--target", "rides", "--score", "worst_group_error"], "without --group"),
+        (rides, ["rides.csv", "--target", "rides", "--scoring", "rmse"], "rmse"),
+        (rides, ["rides.csv", "--target", "rides", "--scoring", "worst_group_error"], "without --group"),
         (rides, ["rides.csv", "--target", "rides", "--loss", "huber"], "huber"),
         (rides, ["rides.csv", "--target", "rides", "--tail", "2"], "between 0 and 1, got 2"),
         (rides, ["rides.csv", "--target", "rides", "--margin", "-1"], "below 1, got -1"),
@@ -188,7 +188,7 @@ def test_the_default_and_json_and_quiet(folder, first):
 def test_another_measure_is_answered_from_the_same_fits(folder, first):
     """So is another margin; and asked again for the first, the first answer comes back."""
     cells = [record for record in read_results(folder / "here" / "results.jsonl") if record["record"] == "cell"]
-    other = json.loads(call("compare", "--out", "here", "--json", "--score", "r2", "--margin", "0.9", *QUICK).stdout)
+    other = json.loads(call("compare", "--out", "here", "--json", "--scoring", "r2", "--margin", "0.9", *QUICK).stdout)
     assert (other["score"], other["margin"]) == ("r2", 0.9)
     assert {verdict["answer"] for verdict in other["verdicts"].values()} == {"same"}
     assert {name: verdict["atk"] for name, verdict in other["verdicts"].items()} == {
@@ -212,7 +212,7 @@ def test_a_finished_run_can_be_extended(folder):
 
 
 @pytest.mark.usefixtures("three_folds")
-def test_a_changed_option_starts_another_folder(folder):
+def test_a_changed_option_init_another_folder(folder):
     few_columns(folder, n=60)
     told = ["rides.csv", "--target", "rides", "--quiet", "--loss", "log_loss", *QUICK]
     for changed in ([], ["--drop", "whole", "--seed", "1"]):

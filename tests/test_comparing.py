@@ -86,7 +86,7 @@ def test_another_question_is_answered_from_the_same_fits(monkeypatch, result):
         raise AssertionError("nothing is fitted again")
 
     monkeypatch.setattr(SplitGrids, "run", fail)
-    again = compare(rides(), target="rides", group="town", score="error", **FEW)
+    again = compare(rides(), target="rides", group="town", scoring="error", **FEW)
     assert again.verdicts.index[0] == "error"
     assert again.verdicts.sort_index().equals(result.verdicts.sort_index())
 

@@ -40,7 +40,7 @@ def fitted():
         f"{name} {attribute}": value
         for name, model in models.items()
         for attribute, value in vars(model).items()
-        if attribute in ("coef_", "intercept_", "classes_", "sample_weights_", "threshold_", "k_", "C_", "ks_")
+        if attribute in ("coef_", "intercept_", "classes_", "top_weights_", "loss_threshold_", "k_", "C_", "ks_")
     }
     path = atklearn.atk_path(X, y, ks=[0.5, 1.0], Cs=[1.0, 9.0], tol=1e-9)
     return found | {"path": path.coefs, "decisions": path.decision(X), "said": models["classes"].predict_proba(X)}

@@ -18,7 +18,7 @@ CASES = {
     "batch, counted": {"k": 7},
     "batch, rows": {"k": 0.5, "dim": 1},
     "dataset": {"k": 0.2, "scope": "dataset"},
-    "dataset, accumulated": {"k": 0.2, "scope": "dataset", "accumulate": 2},
+    "dataset, accumulated": {"k": 0.2, "scope": "dataset", "accumulation_steps": 2},
     "batch of groups": {"k": 2, "n_groups": 4},
     "dataset of groups": {"k": 2, "scope": "dataset", "n_groups": 4},
 }
@@ -51,7 +51,9 @@ def train(settings, extra, rank=0, n_processes=1, resume=None, keep_after=None):
     torch.manual_seed(0)
     model = nn.Linear(3, 2).double()
     loss = AverageTopKLoss(**settings)
-    if "accumulate" in settings:  # only the first part of a step may bring lambda up to date: begin with a good one
+    if (
+        "accumulation_steps" in settings
+    ):  # only the first part of a step may bring lambda up to date: begin with a good one
         begun = AverageTopKLoss(settings["k"], scope="dataset", sync=False)
         for step in range(40):
             X, target, given = batch(step, extra)
@@ -66,7 +68,7 @@ def train(settings, extra, rank=0, n_processes=1, resume=None, keep_after=None):
         loss.load_state_dict(saved["loss"])
         first = saved["step"]
     parallel = nn.parallel.DistributedDataParallel(model) if n_processes > 1 else model
-    n_parts = settings.get("accumulate", 1)
+    n_parts = settings.get("accumulation_steps", 1)
     record = []
     for step in range(first, N_STEPS):
         X, target, given = batch(step, extra)

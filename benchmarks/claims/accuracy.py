@@ -42,7 +42,7 @@ class Yardstick:
     def excess(self, w: np.ndarray, b: float = 0.0) -> float:
         """Return how far above the bound a model is, relative to the bound."""
         losses = self.loss(self.X @ w + b, self.y)
-        top = float(losses.mean()) if self.k == 1.0 else average_top_k(self.k).value(losses)
+        top = float(losses.mean()) if self.k == 1.0 else average_top_k(losses, self.k)
         penalty = w @ w + (b * b if self.penalize_intercept else 0.0)
         return float((top + penalty / (2.0 * self.C)) / self.bound - 1.0)
 

@@ -11,7 +11,8 @@ from scipy.optimize import minimize_scalar
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC, NuSVC, NuSVR
 
-from atklearn import ATkSVC, ATkSVR, average_top_k
+from atklearn import ATkSVC, ATkSVR
+from atklearn.aggregates import AverageTopK
 from claims.claim import Claim, Contest, Setting, share
 from claims.data import curved_data
 
@@ -44,7 +45,7 @@ def excess_of(model: Any, X: np.ndarray, y: np.ndarray, ours: Any) -> float:
     weights = model.dual_coef_.ravel()
     support = X[model.support_]
     norm = float(weights @ rbf_kernel(support, gamma=ours.gamma_) @ weights)
-    aggregate = average_top_k(ours.k_ / len(y))
+    aggregate = AverageTopK(ours.k_ / len(y))
 
     def objective(length: float = 1.0) -> float:
         f = length * values

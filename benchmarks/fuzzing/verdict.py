@@ -89,8 +89,8 @@ class _Fit:
             Point(coef.astype(np.float64), float(np.ravel(model.intercept_)[0])),
             float(model.objective_),
             float(model.dual_gap_),
-            float(model.threshold_),
-            np.asarray(model.sample_weights_, dtype=np.float64),
+            float(model.loss_threshold_),
+            np.asarray(model.top_weights_, dtype=np.float64),
             float(model.k_),
             coef.dtype == np.float32,
         )
@@ -104,7 +104,7 @@ class _Fit:
 def library_estimator(problem: FuzzProblem, tol: float) -> Any:
     """Return the library's estimator for a problem."""
     options: dict[str, Any] = {
-        "k": problem.k,
+        "k": "max" if isinstance(problem.k, int) and problem.k == 1 else problem.k,
         "C": problem.C,
         "fit_intercept": problem.intercept != "none",
         "penalize_intercept": problem.intercept == "penalized",

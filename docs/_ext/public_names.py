@@ -21,6 +21,7 @@ import atklearn
 
 PUBLIC_PACKAGES = (
     "atklearn",
+    "atklearn.aggregates",
     "atklearn.boosting",
     "atklearn.dask",
     "atklearn.datasets",

@@ -116,7 +116,7 @@ def compare(
         str | None, typer.Option(help="Of a text file.", show_default="UTF-8, or what else fits")
     ] = None,
     model: Annotated[str, typer.Option(metavar="[linear|boosting]", help="What is fitted.")] = "linear",
-    score: Annotated[
+    scoring: Annotated[
         Score | None, typer.Option(help="What counts.", show_default=" or ".join(DEFAULT_MEASURES.values()))
     ] = None,
     tail: Annotated[float, typer.Option(help="Part of the rows that is the tail of the errors.")] = TAIL_SHARE,
@@ -166,7 +166,7 @@ def compare(
         result = run_compare(
             data, target, task=task.value if task else None, group=group, split_by=split_by, time=time,
             drop=drop or (), keep=keep or (), encoding=encoding, model=model,
-            score=score.value if score else None, tail=tail, margin=margin, loss=loss or (), repeats=repeats,
+            scoring=scoring.value if scoring else None, tail=tail, margin=margin, loss=loss or (), repeats=repeats,
             quick=quick, robust=robust, random_state=seed, n_jobs=jobs, scheduler=scheduler,
             out=out or Path("atklearn-out", name), fresh=fresh, verbose=not (quiet or as_json),
         )  # fmt: skip

@@ -42,7 +42,7 @@ def compare(
     keep: Sequence[str] = (),
     encoding: str | None = None,
     model: str = "linear",
-    score: str | None = None,
+    scoring: str | None = None,
     tail: float = TAIL_SHARE,
     margin: float | None = None,
     loss: str | Sequence[str] = (),
@@ -80,7 +80,7 @@ def compare(
         Of a text file; by default UTF-8, or what else fits.
     model : {"linear", "boosting"}, default="linear"
         What is fitted: linear models, or boosted trees, which need ``atklearn[boosting]``.
-    score : str, default=None
+    scoring : str, default=None
         The measure that counts: "balanced_error" for classes and "rmse" for numbers by default.
     tail : float, default=0.1
         The part of the rows that is the tail of the errors.
@@ -113,6 +113,11 @@ def compare(
     Returns
     -------
     result : Comparison
+        It prints as its answer in one sentence, and shows itself in a notebook as its report. ``verdicts`` is the
+        answer for every measure, a DataFrame; ``summary`` the answer as plain data, what ``--json`` prints; ``model``
+        the recommended model, fitted on all rows; ``data`` the table, as it was understood; ``folder`` where the
+        results are. ``predict(table)`` predicts new rows, ``save_model(path)`` saves the model with skops, and
+        ``write(folder)`` writes the report and its figures.
 
     Examples
     --------
@@ -150,7 +155,7 @@ def compare(
         if target is not None or any(roles.values()):
             raise ValueError("--target, --task, --group, --drop and the like are about a table, but none is named.")
         data = demonstration_table()
-        score = score or DEMONSTRATED_SCORE
+        scoring = scoring or DEMONSTRATED_SCORE
     elif isinstance(table, str | Path):
         data = read_table(table, target, encoding=encoding, **roles)
     else:
@@ -164,7 +169,7 @@ def compare(
     settings = Settings.for_task(
         data.task, len(data.target), model=model, quick=quick, losses=losses, robust=robust, **changes
     )
-    question = Question.about(data.task, has_groups=data.groups is not None, score=score, margin=margin)
+    question = Question.about(data.task, has_groups=data.groups is not None, score=scoring, margin=margin)
     if out is None:
         path = Path(_scratch().name, "comparison", RESULTS)
     else:

@@ -17,7 +17,8 @@ from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.model_selection import GridSearchCV
 
-from atklearn import Huber, LogLoss, average_top_k
+from atklearn import Huber, LogLoss
+from atklearn.aggregates import AverageTopK
 from atklearn.boosting import ATkMetric, ATkObjective
 from atklearn.boosting.derivatives import SmoothedTop, steady_expansion
 from atklearn.losses.individual import INDIVIDUAL_LOSSES, task_of
@@ -94,7 +95,7 @@ class TestGradient:
         y, f, mass = draw(loss)
         gradient, hessian = ATkObjective(loss, 0.2, smoothing=1e-9)(y, f, mass)
         average = ATkObjective(loss, 1.0)(y, f, mass)
-        density = average_top_k(0.2).weights(individual(loss)(f, y), mass) * mass.sum() / mass
+        density = AverageTopK(0.2).weights(individual(loss)(f, y), mass) * mass.sum() / mass
         assert_allclose(gradient, density * average[0], atol=1e-6 * mass.sum())
         assert_allclose(hessian, np.maximum(density, 1.0) * average[1], rtol=1e-5)
 
@@ -103,7 +104,7 @@ class TestGradient:
         for k in (1.0, 0.3, 2):
 
             def cost(c, k=k):
-                return average_top_k(k).value(individual(loss)(np.full(y.size, c), y), mass)
+                return AverageTopK(k).value(individual(loss)(np.full(y.size, c), y), mass)
 
             start = ATkObjective(loss, k).start(y, mass)
             best = min(cost(c) for c in np.linspace(y.min() - 1.0, y.max() + 1.0, 2001))
@@ -136,7 +137,7 @@ class TestSmoothing:
         rng = np.random.default_rng(0)
         losses, mass = rng.exponential(size=50), rng.uniform(0.5, 2.0, 50)
         k = 0.3 * mass.sum()
-        exact = average_top_k(0.3).value(losses, mass)
+        exact = AverageTopK(0.3).value(losses, mass)
         values = [SmoothedTop(k, mass.sum(), mu).value(losses, mass) for mu in (1e-6, 0.1, 1.0, 10.0)]
         assert values == sorted(values, reverse=True)
         assert_allclose(values[0], exact, rtol=1e-5)
@@ -227,7 +228,7 @@ class TestInTheLibraries:
                     n_jobs=1, objective=objective, n_estimators=60, base_score=start, max_depth=3
                 )
                 said = trees.fit(self.X, self.y).predict(self.X)
-            found.append(average_top_k(0.2).value((said - self.y) ** 2))
+            found.append(AverageTopK(0.2).value((said - self.y) ** 2))
         assert found[1] < 0.8 * found[0]
 
     @pytest.mark.parametrize("library", ["lightgbm", "xgboost"])
@@ -347,5 +348,5 @@ class TestAsAnObject:
 def test_the_best_constant_of_two_classes_is_found_from_their_masses():
     _, y = load_breast_cancer(return_X_y=True)
     signs = 2.0 * y - 1.0
-    found = minimize_scalar(lambda c: average_top_k(0.6).value(LogLoss()(np.full(y.size, c), signs)), bounds=(-5, 5))
+    found = minimize_scalar(lambda c: AverageTopK(0.6).value(LogLoss()(np.full(y.size, c), signs)), bounds=(-5, 5))
     assert_allclose(ATkObjective("log_loss", 0.6).start(y), found.x, atol=1e-4)

@@ -20,7 +20,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from atklearn import Huber, average_top_k
+from atklearn import Huber
+from atklearn.aggregates import AverageTopK
 from atklearn.boosting import ATkBoostingClassifier, ATkBoostingRegressor
 from atklearn.boosting.rounds import boost_path, boost_problems
 from atklearn.measures import MeasureScorer
@@ -88,7 +89,7 @@ class TestTheTop:
         average, top = (ATkBoostingRegressor(loss, k=k).fit(X, y) for k in (1.0, 0.2))
         losses = average.predict(X) - y
         known = {"squared_error": losses**2, "absolute_error": np.abs(losses)}
-        before = average_top_k(0.2).value(known.get(loss, Huber(20.0)(average.predict(X), y)))
+        before = AverageTopK(0.2).value(known.get(loss, Huber(20.0)(average.predict(X), y)))
         assert top.objective_ < 0.85 * before
 
     def test_is_told_as_it_is(self, numbers):
@@ -96,11 +97,11 @@ class TestTheTop:
         weight = np.random.default_rng(0).integers(0, 3, y.size)
         model = ATkBoostingRegressor(k=0.1, **FEW).fit(X, y, sample_weight=weight)
         losses = (model.predict(X) - y) ** 2
-        top = average_top_k(0.1)
-        assert_allclose(model.threshold_, top.threshold(losses, weight))
+        top = AverageTopK(0.1)
+        assert_allclose(model.loss_threshold_, top.threshold(losses, weight))
         assert_allclose(model.objective_, top.value(losses, weight))
-        assert_allclose(model.sample_weights_, top.weights(losses, weight), atol=1e-12)
-        assert (model.sample_weights_[weight == 0] == 0.0).all()
+        assert_allclose(model.top_weights_, top.weights(losses, weight), atol=1e-12)
+        assert (model.top_weights_[weight == 0] == 0.0).all()
         assert model.k_ == pytest.approx(0.1 * weight.sum())
         assert model.k_share_ == pytest.approx(0.1)
 
@@ -114,10 +115,10 @@ class TestTheTop:
         names = np.array(["setosa", "versicolor", "virginica"])[y]
         model = ATkBoostingClassifier(k=0.6, **FEW).fit(X, names)
         assert model.score(X, names) > 0.95
-        assert model.decision_function(X).shape == model.sample_weights_.shape == (150, 3)
+        assert model.decision_function(X).shape == model.top_weights_.shape == (150, 3)
         assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
         assert_array_equal(model.classes_[model.predict_proba(X).argmax(axis=1)], model.predict(X))
-        assert model.threshold_.shape == model.n_iter_.shape == (3,)
+        assert model.loss_threshold_.shape == model.n_iter_.shape == (3,)
 
     def test_feels_class_weights(self, classes):
         X, y = classes

@@ -49,13 +49,13 @@ def test_bad_data_are_told_with_the_chunk_they_are_in(what):
     X, y, weight, told = BAD[what]
     cls = ATkRegressor if what == "infinite target" else ATkClassifier
     with pytest.raises(ValueError, match=told):
-        cls(k=0.5).fit(ArrayChunks(X, chunk_rows=1000), y, weight)
+        cls(k=0.5).fit(ArrayChunks(X, chunk_size=1000), y, weight)
 
 
 def test_what_chunks_cannot_do_is_told():
     chunks = ArrayChunks(X)
-    with pytest.raises(ValueError, match=r"drop is expected to be 0, got 0.1"):
-        ATkClassifier(drop=0.1).fit(chunks, Y)
+    with pytest.raises(ValueError, match=r"trim is expected to be 0, got 0.1"):
+        ATkClassifier(trim=0.1).fit(chunks, Y)
     with pytest.raises(ValueError, match=r"cv is expected to be a number of folds"):
         ATkClassifierCV(cv=[(np.arange(10), np.arange(10, 20))]).fit(chunks, Y)
     with pytest.raises(ValueError, match=r"between 2 and the number of samples"):
@@ -65,8 +65,8 @@ def test_what_chunks_cannot_do_is_told():
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"chunk_rows": 0}, "chunk_rows is expected to be an int >= 1, or None, got 0"),
-        ({"chunk_rows": 1.5}, "got 1.5"),
+        ({"chunk_size": 0}, "chunk_size is expected to be an int >= 1, or None, got 0"),
+        ({"chunk_size": 1.5}, "got 1.5"),
         ({"executor": 4}, "executor is expected to be one of concurrent.futures, or None, got 4"),
         ({"checkpoint": 3}, "checkpoint is expected to be the path of a file, or None, got 3"),
     ],
@@ -103,17 +103,17 @@ def test_an_interrupted_fit_leaves_the_former_model_and_goes_on_where_it_stopped
     before = model.coef_.copy()
     with monkeypatch.context() as patched:
         whole = interrupt_at(patched, 0)
-        expected = ATkClassifier(**options).fit(ArrayChunks(X, chunk_rows=700), Y)
+        expected = ATkClassifier(**options).fit(ArrayChunks(X, chunk_size=700), Y)
     with monkeypatch.context() as patched:
         interrupt_at(patched, 3 * len(whole) // 4)
         with pytest.raises(KeyboardInterrupt) as stopped:
-            model.set_params(k=0.5).fit(ArrayChunks(X, chunk_rows=700, checkpoint=path), Y)
+            model.set_params(k=0.5).fit(ArrayChunks(X, chunk_size=700, checkpoint=path), Y)
     assert "goes on from there" in stopped.value.__notes__[0]
     np.testing.assert_array_equal(model.coef_, before)
     assert path.exists()
     with monkeypatch.context() as patched:
         rest = interrupt_at(patched, 0)
-        resumed = ATkClassifier(**options).fit(ArrayChunks(X, chunk_rows=450, checkpoint=path), Y)
+        resumed = ATkClassifier(**options).fit(ArrayChunks(X, chunk_size=450, checkpoint=path), Y)
     assert len(rest) < len(whole)
     assert resumed.n_iter_ < expected.n_iter_
     assert_same_fit(resumed, expected)
@@ -122,7 +122,7 @@ def test_an_interrupted_fit_leaves_the_former_model_and_goes_on_where_it_stopped
 
 def test_the_checkpoint_of_another_fit_is_refused(monkeypatch, tmp_path):
     path = tmp_path / "fit.checkpoint"
-    chunks = ArrayChunks(X, chunk_rows=700, checkpoint=path)
+    chunks = ArrayChunks(X, chunk_size=700, checkpoint=path)
     with monkeypatch.context() as patched:
         interrupt_at(patched, 30)
         with pytest.raises(KeyboardInterrupt):
@@ -130,7 +130,7 @@ def test_the_checkpoint_of_another_fit_is_refused(monkeypatch, tmp_path):
     with pytest.raises(ValueError, match=r"same fit, got one with another k"):
         ATkClassifier(k=0.6).fit(chunks, Y)
     with pytest.raises(ValueError, match=r"same fit, got one with another .*rows"):
-        ATkClassifier(k=0.5).fit(ArrayChunks(X[:-1], chunk_rows=700, checkpoint=path), Y[:-1])
+        ATkClassifier(k=0.5).fit(ArrayChunks(X[:-1], chunk_size=700, checkpoint=path), Y[:-1])
     path.write_bytes(b"something else")
     with pytest.raises(ValueError, match=r"cannot be read"):
         ATkClassifier(k=0.5).fit(chunks, Y)
@@ -138,7 +138,7 @@ def test_the_checkpoint_of_another_fit_is_refused(monkeypatch, tmp_path):
 
 def test_scores_of_finished_folds_are_not_computed_again(monkeypatch, tmp_path):
     options = {"ks": [0.4, 1.0], "Cs": [1.0, 100.0], "cv": 3}
-    chunks = ArrayChunks(X, chunk_rows=1500, checkpoint=tmp_path / "search")
+    chunks = ArrayChunks(X, chunk_size=1500, checkpoint=tmp_path / "search")
     with monkeypatch.context() as patched:
         whole = interrupt_at(patched, 0)
         expected = ATkClassifierCV(**options).fit(chunks, Y)

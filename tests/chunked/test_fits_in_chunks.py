@@ -56,7 +56,7 @@ def draw(n=3000, d=6, seed=0):
 def test_a_chunk_that_has_forgotten_everything_answers_as_before(monkeypatch):
     """What happens when a worker dies: its chunks are read anew elsewhere, and know only what they are told."""
     X, f = draw()
-    chunks = ArrayChunks(X, chunk_rows=500)
+    chunks = ArrayChunks(X, chunk_size=500)
     remembered = ATkClassifier(k=0.4, tol=1e-10).fit(chunks, f > 0.0)
     ask, asked = ExecutorEngine.ask, []
 
@@ -76,8 +76,8 @@ def test_a_chunk_that_has_forgotten_everything_answers_as_before(monkeypatch):
 def test_a_newton_step_reads_the_data_twice(loss):
     X, f = draw()
     cls, y = (ATkRegressor, f) if loss == "absolute_error" else (ATkClassifier, np.where(f > 0.0, "yes", "no"))
-    model = cls(loss, k=0.6).fit(ArrayChunks(X, chunk_rows=1000), y)
-    fixed = 7  # survey; first point, its gradient, its curvature; another first smoothing; proof; sample_weights_
+    model = cls(loss, k=0.6).fit(ArrayChunks(X, chunk_size=1000), y)
+    fixed = 7  # survey; first point, its gradient, its curvature; another first smoothing; proof; top_weights_
     assert model.n_iter_ >= 5
     assert model.n_passes_ <= 2 * model.n_iter_ + fixed
 
@@ -91,7 +91,7 @@ def test_a_small_top_is_solved_on_the_rows_that_are_in_it(loss, room, monkeypatc
         for module in (survey, chunk_store):
             monkeypatch.setattr(module, "ROOM", room)
     options = {"loss": loss, "k": 0.03, "tol": 1e-9}
-    model = ATkRegressor(**options).fit(ArrayChunks(X, chunk_rows=1700), f)
+    model = ATkRegressor(**options).fit(ArrayChunks(X, chunk_size=1700), f)
     assert_same_fit(model, ATkRegressor(**options).fit(X, f))
     assert room is not None or model.n_passes_ <= 15
     assert model.dual_gap_ <= 1e-9 * model.objective_
@@ -111,7 +111,7 @@ def test_what_travels_does_not_grow_with_the_rows(monkeypatch):
     monkeypatch.setattr(ExecutorEngine, "ask", weigh)
     for n in (20_000, 200_000):
         X, f = draw(n)
-        ATkClassifier(k=0.4, tol=1e-4).fit(ArrayChunks(X, chunk_rows=n // 4), f > 0.0)
+        ATkClassifier(k=0.4, tol=1e-4).fit(ArrayChunks(X, chunk_size=n // 4), f > 0.0)
     assert sizes[200_000] < 1.2 * sizes[20_000]
 
 
@@ -119,7 +119,7 @@ def test_k_is_chosen_as_in_memory():
     X, f = draw(12_000)
     options = {"scoring": "worst_class_error"}
     weight = np.random.default_rng(1).integers(1, 3, f.size).astype(float)
-    model = ATkClassifier(**options).fit(ArrayChunks(X, chunk_rows=5000), f > 1.0, weight)
+    model = ATkClassifier(**options).fit(ArrayChunks(X, chunk_size=5000), f > 1.0, weight)
     assert model.k_share_ == pytest.approx(ATkClassifier(**options).fit(X, f > 1.0, weight).k_share_, rel=1e-9)
 
 
@@ -127,9 +127,9 @@ def test_weights_of_samples_are_those_in_memory():
     X, f = draw(500)
     weight = np.random.default_rng(1).integers(0, 3, f.size).astype(float)
     options = {"k": 0.3, "tol": 1e-12}
-    model = ATkRegressor(**options).fit(ArrayChunks(X, chunk_rows=111), f, weight)
-    expected = ATkRegressor(**options).fit(X, f, weight).sample_weights_
-    np.testing.assert_allclose(model.sample_weights_, expected, atol=1e-6)
+    model = ATkRegressor(**options).fit(ArrayChunks(X, chunk_size=111), f, weight)
+    expected = ATkRegressor(**options).fit(X, f, weight).top_weights_
+    np.testing.assert_allclose(model.top_weights_, expected, atol=1e-6)
 
 
 def test_processes_map_files_by_themselves(tmp_path):
@@ -139,7 +139,7 @@ def test_processes_map_files_by_themselves(tmp_path):
         np.save(tmp_path / f"{name}.npy", array)
         files.append(np.load(tmp_path / f"{name}.npy", mmap_mode="r"))
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as executor:
-        chunks = ArrayChunks(files[0][500:], chunk_rows=300, executor=executor)
+        chunks = ArrayChunks(files[0][500:], chunk_size=300, executor=executor)
         model = ATkRegressor(k=0.3, tol=1e-9).fit(chunks, files[1][500:])
     assert_same_fit(model, ATkRegressor(k=0.3, tol=1e-9).fit(X[500:], f[500:]))
     by_name = ATkRegressor(k=0.3, tol=1e-9).fit(ArrayChunks(tmp_path / "X.npy"), tmp_path / "f.npy")
@@ -149,7 +149,7 @@ def test_processes_map_files_by_themselves(tmp_path):
 def test_what_is_fitted_on_chunks_predicts_from_arrays_and_from_chunks():
     X, f = draw(600)
     y = np.where(f > 1.0, "high", np.where(f > -1.0, "middle", "low"))
-    chunks = ArrayChunks(X, chunk_rows=100)
+    chunks = ArrayChunks(X, chunk_size=100)
     model = clone(ATkClassifier(k=0.8)).fit(chunks, y)
     np.testing.assert_array_equal(model.predict(chunks), pickle.loads(pickle.dumps(model)).predict(X))
     for method in ("decision_function", "predict_proba", "predict_log_proba"):
@@ -163,7 +163,7 @@ def test_grids_are_scored_as_in_memory_on_the_same_folds(is_weighted):
     X, f = draw(400)
     weight = np.random.default_rng(1).uniform(0.5, 2.0, f.size) if is_weighted else None
     grid = {"ks": [0.3, 1.0], "Cs": [1.0, 100.0]}
-    model = ATkRegressorCV(cv=3, **grid).fit(ArrayChunks(X, chunk_rows=91), f, weight)
+    model = ATkRegressorCV(cv=3, **grid).fit(ArrayChunks(X, chunk_size=91), f, weight)
     seed = int(np.random.RandomState(0).randint(1, 2**31 - 1, size=1)[0])
     splits = []
     for fold in range(3):
@@ -185,7 +185,7 @@ def test_by_default_k_and_C_are_those_chosen_in_memory(task):
     kinds = (ATkClassifier, ATkClassifierCV) if task == "classes" else (ATkRegressor, ATkRegressorCV)
     here = kinds[0]().fit(X, y)
     for kind in kinds:
-        model = kind().fit(ArrayChunks(X, chunk_rows=190), y)
+        model = kind().fit(ArrayChunks(X, chunk_size=190), y)
         np.testing.assert_allclose([model.k_share_, model.C_], [here.k_share_, here.C_])
         np.testing.assert_allclose(model.selection_.means, here.selection_.means)
         assert model.selection_.chosen == here.selection_.chosen

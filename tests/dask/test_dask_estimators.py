@@ -125,9 +125,9 @@ def test_weights_of_samples_are_lazy_and_those_in_memory():
     weight = np.random.default_rng(1).integers(0, 3, f.size).astype(float)
     ends = [0, 200, 200, 500]
     model = ATkRegressor(k=0.3, tol=1e-12).fit(cut_array(X, ends), f, weight)
-    expected = ATkRegressor(k=0.3, tol=1e-12).fit(X, f, weight).sample_weights_
-    assert isinstance(model.sample_weights_, da.Array)
-    np.testing.assert_allclose(model.sample_weights_.compute(), expected, atol=1e-6)
+    expected = ATkRegressor(k=0.3, tol=1e-12).fit(X, f, weight).top_weights_
+    assert isinstance(model.top_weights_, da.Array)
+    np.testing.assert_allclose(model.top_weights_.compute(), expected, atol=1e-6)
 
 
 def test_what_was_fitted_on_a_cluster_clones_and_travels(client):
@@ -136,7 +136,7 @@ def test_what_was_fitted_on_a_cluster_clones_and_travels(client):
     copy = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(copy.predict(X), model.predict(X))
     light = model.to_predict()
-    assert not hasattr(light, "sample_weights_")
+    assert not hasattr(light, "top_weights_")
     np.testing.assert_array_equal(light.predict(X), model.predict(X))
 
 

@@ -193,7 +193,7 @@ class TestMeasure:
     def test_a_comparison_in_one_process_takes_it(self, new_measure, tmp_path):
         X, y, _ = drawn(weighted=False)
         options = {"quick": True, "loss": "squared_error", "n_jobs": 1, "verbose": False, "out": tmp_path}
-        result = compare(X, y, score="promise_cost", **options)
+        result = compare(X, y, scoring="promise_cost", **options)
         assert result.verdicts.index[0] == "promise_cost"
         assert "promise cost" in str(result).lower()
         assert new_measure.PROMISE_COST.meaning in result.write().read_text(encoding="utf-8")
@@ -206,7 +206,7 @@ class TestMeasure:
         try:
             load("new_measure")
             with pytest.raises(ValueError, match=r"known to this process alone.*fresh=True"):
-                compare(X, y, score="promise_cost", **options)
+                compare(X, y, scoring="promise_cost", **options)
         finally:
             MEASURES.clear()
             MEASURES.update(before)
@@ -232,7 +232,7 @@ class TestEngine:
             model = memory.ATkClassifier(k=k, C=50.0, tol=1e-9).fit(chunks, None)
         np.testing.assert_allclose(model.coef_, expected.coef_, rtol=1e-6, atol=1e-8)
         np.testing.assert_allclose(model.intercept_, expected.intercept_, rtol=1e-6, atol=1e-8)
-        np.testing.assert_allclose(model.sample_weights_, expected.sample_weights_, atol=1e-6)
+        np.testing.assert_allclose(model.top_weights_, expected.top_weights_, atol=1e-6)
         assert (model.dual_gap_ <= 1e-9 * model.objective_).all()
         np.testing.assert_array_equal(model.predict(X), expected.predict(X))
         np.testing.assert_array_equal(model.predict(chunks), expected.predict(X))

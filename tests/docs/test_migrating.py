@@ -98,11 +98,11 @@ def test_nu_svc_is_a_scale_away(drawn, part):
     C = part * np.abs(theirs.dual_coef_).sum()
     ours = ATkSVC(k=nu, C=C, **KERNEL).fit(drawn.X, drawn.labels, drawn.weight)
     if part <= 1.0:
-        assert 1.0 - ours.threshold_ == pytest.approx(part, rel=1e-4)
+        assert 1.0 - ours.loss_threshold_ == pytest.approx(part, rel=1e-4)
     else:
-        assert ours.threshold_ == 0.0
+        assert ours.loss_threshold_ == 0.0
         theirs = SVC(C=C / (nu * drawn.total), **KERNEL).fit(drawn.X, drawn.labels, drawn.weight)
-    values = ours.decision_function(drawn.X) / (1.0 - ours.threshold_)
+    values = ours.decision_function(drawn.X) / (1.0 - ours.loss_threshold_)
     assert_close(values, theirs.decision_function(drawn.X), rtol=1e-4)
 
 
@@ -125,7 +125,7 @@ def test_svr_says_which_k_its_epsilon_is(drawn, epsilon):
     outside = drawn.total if epsilon == 0.0 else np.abs(theirs.dual_coef_).sum() / drawn.c
     ours = ATkSVR(k=outside / drawn.total, C=drawn.c * outside, **KERNEL).fit(drawn.X, drawn.numbers, drawn.weight)
     assert_close(ours.predict(drawn.X), theirs.predict(drawn.X))
-    assert ours.threshold_ == pytest.approx(epsilon, abs=1e-5)
+    assert ours.loss_threshold_ == pytest.approx(epsilon, abs=1e-5)
 
 
 def test_ridge(drawn):
@@ -163,7 +163,7 @@ def test_quantiles_take_one_more_row(drawn, q):
 def test_the_threshold_is_a_quantile_of_the_errors(drawn):
     ours = ATkRegressor("absolute_error", k=0.25, C=1e3, tol=1e-10).fit(drawn.X, drawn.numbers)
     sizes = np.abs(drawn.numbers - ours.predict(drawn.X))
-    assert ours.threshold_ == pytest.approx(np.quantile(sizes, 0.75, method="inverted_cdf"), rel=1e-6)
+    assert ours.loss_threshold_ == pytest.approx(np.quantile(sizes, 0.75, method="inverted_cdf"), rel=1e-6)
 
 
 @pytest.mark.parametrize("tol", [1e-2, 1e-4])

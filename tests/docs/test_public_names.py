@@ -75,7 +75,7 @@ def test_there_is_something_to_test():
     assert len(METHODS) > 90
     assert len(PROPERTIES) > 30
     assert {"atklearn.ATkClassifier.fit", "atklearn.ATkClassifier.predict_proba"} <= set(METHODS)
-    assert {"atklearn.ATkSVC.coef_", "atklearn.Comparison.verdicts"} <= set(PROPERTIES)
+    assert {"atklearn.ATkSVC.coef_", "atklearn.aggregates.AverageTopK.is_convex"} <= set(PROPERTIES)
 
 
 def docstring(text):

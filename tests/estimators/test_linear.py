@@ -96,15 +96,15 @@ class TestFittedState:
         model = ATkClassifier(k=120, C=10.0).fit(X, y)
         assert model.coef_.shape == (1, 8)
         assert model.intercept_.shape == (1,)
-        assert model.sample_weights_.shape == (400,)
-        assert model.sample_weights_.sum() == pytest.approx(1.0, abs=1e-6)
-        assert model.sample_weights_.max() <= 1 / 120 + 1e-12
+        assert model.top_weights_.shape == (400,)
+        assert model.top_weights_.sum() == pytest.approx(1.0, abs=1e-6)
+        assert model.top_weights_.max() <= 1 / 120 + 1e-12
         assert model.k_ == 120.0
         assert isinstance(model.dual_gap_, float)
         assert model.dual_gap_ <= 1e-6 * model.objective_
         losses = np.logaddexp(0, -np.where(y == 1, 1, -1) * model.decision_function(X))
-        assert model.threshold_ == pytest.approx(np.sort(losses)[-120])
-        assert losses[model.sample_weights_ > 0].min() >= model.threshold_ - 1e-3
+        assert model.loss_threshold_ == pytest.approx(np.sort(losses)[-120])
+        assert losses[model.top_weights_ > 0].min() >= model.loss_threshold_ - 1e-3
         reference = np.sort(losses)[-120:].mean() + model.coef_[0] @ model.coef_[0] / 20
         assert model.objective_ == pytest.approx(reference)
 
@@ -112,8 +112,14 @@ class TestFittedState:
         X, y = flowers
         model = ATkClassifier(k=0.8).fit(X, y)
         assert model.coef_.shape == (3, 4)
-        assert model.sample_weights_.shape == (150, 3)
-        assert model.threshold_.shape == model.dual_gap_.shape == model.objective_.shape == model.n_iter_.shape == (3,)
+        assert model.top_weights_.shape == (150, 3)
+        assert (
+            model.loss_threshold_.shape
+            == model.dual_gap_.shape
+            == model.objective_.shape
+            == model.n_iter_.shape
+            == (3,)
+        )
         assert set(model.predict(X)) <= set(y)
         assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
         assert model.score(X, y) > 0.9
@@ -213,8 +219,8 @@ class TestHabits:
         weighted = ATkClassifier(k=100).fit(X, y, sample_weight=weights)
         absent = ATkClassifier(k=100).fit(X[weights > 0], y[weights > 0])
         assert_allclose(weighted.coef_, absent.coef_)
-        assert (weighted.sample_weights_[weights == 0] == 0).all()
-        assert weighted.sample_weights_.shape == (400,)
+        assert (weighted.top_weights_[weights == 0] == 0).all()
+        assert weighted.top_weights_.shape == (400,)
 
     def test_warm_start_saves_steps(self, binary):
         X, y = binary

@@ -12,12 +12,23 @@ import warnings
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 
-from atklearn import ATkClassifier, ATkRegressor, CollapseWarning, LogLoss
+from atklearn import (
+    ATkClassifier,
+    ATkRegressor,
+    ATkRegressorCV,
+    ATkSVR,
+    CollapseWarning,
+    LogLoss,
+    OneRowWarning,
+    SGDATkRegressor,
+    atk_path,
+)
 
 
 class Watch:
@@ -152,11 +163,33 @@ class TestCollapse:
             ATkClassifier(k=float(re.search(r"above ([\d.]+)", str(warning.message))[1]) + 0.02).fit(X, y).coef_.all()
         )
 
-    @pytest.mark.parametrize(("k", "asks"), [(1, True), (np.int64(1), True), (2, False), (0.01, False)])
-    def test_who_writes_1_may_have_meant_all(self, noisy, k, asks):
-        with pytest.warns(CollapseWarning) as caught:
-            ATkClassifier(k=k).fit(*noisy)
-        assert ("was k=1.0 meant" in str(caught[0].message)) == asks
+
+class TestOneRow:
+    X = np.arange(8.0).reshape(-1, 1)
+    y = np.array([0.0, 1.0, 1.0, 2.0, 2.0, 4.0, 3.0, 9.0])
+
+    @pytest.mark.parametrize("k", [1, np.int64(1)])
+    @pytest.mark.parametrize("model", [ATkRegressor(), ATkSVR(), SGDATkRegressor(tol=None, random_state=0)])
+    def test_who_writes_1_is_told_once_what_it_means(self, model, k):
+        with pytest.warns(OneRowWarning, match="k=1.0 for all, k='max' for one") as caught:
+            found = clone(model).set_params(k=k).fit(self.X, self.y).predict(self.X)
+        assert [warning.filename for warning in caught] == [__file__]
+        assert_allclose(found, clone(model).set_params(k="max").fit(self.X, self.y).predict(self.X))
+
+    @pytest.mark.parametrize("k", ["max", 1.0, 2])
+    def test_nobody_else_is(self, k):
+        assert ATkRegressor(k=k).fit(self.X, self.y).k_ == {"max": 1.0, 1.0: 8.0, 2: 2.0}[k]
+
+    def test_in_a_grid_each_k_means_what_it_means_alone(self):
+        ks, plain = [0.5, 1, 1.0], {"Cs": [1.0], "cv": 2}
+        with pytest.warns(OneRowWarning) as caught:
+            model = ATkRegressorCV(ks=ks, **plain).fit(self.X, self.y)
+        assert len(caught) == 1
+        assert_allclose(model.ks_, [0.125, 0.5, 1.0])
+        assert_allclose(ATkRegressorCV(ks=[0.5, "max", 1.0], **plain).fit(self.X, self.y).ks_, model.ks_)
+        with pytest.warns(OneRowWarning):
+            path = atk_path(self.X, self.y, ks=ks, Cs=[1.0], loss="squared_error")
+        assert_allclose(path.ks, [4.0, 1.0, 8.0])
 
 
 class TestBadInput:

@@ -43,7 +43,7 @@ class TestStream:
                 parts.partial_fit(X[begin:end], y[begin:end], classes=[-1, 1], sample_weight=part)
             assert_array_equal(parts.coef_, whole.coef_)
             assert_array_equal(parts.intercept_, whole.intercept_)
-            assert parts.threshold_ == whole.threshold_
+            assert parts.loss_threshold_ == whole.loss_threshold_
             assert parts.t_ == whole.t_
 
     def test_is_one_cyclic_pass_of_fit(self):
@@ -62,7 +62,7 @@ class TestStream:
         for begin in range(0, 150, 10):
             model.partial_fit(X[begin : begin + 10], y[begin : begin + 10], classes=["a", "b", "c"])
         assert model.coef_.shape == (3, 4)
-        assert model.threshold_.shape == (3,)
+        assert model.loss_threshold_.shape == (3,)
         assert_array_equal(model.coef_, SGDATkClassifier(k=0.5, shuffle=False, max_iter=1).fit(X, y).coef_)
         full = SGDATkClassifier(k=0.5, max_iter=100, random_state=0).fit(X, y)
         assert full.score(X, y) > 0.9
@@ -130,7 +130,7 @@ class TestFit:
             weighted = SGDATkClassifier(k=k, random_state=0).fit(rows, y[order], sample_weight=weight[order])
             repeated = SGDATkClassifier(k=k, random_state=0).fit(repeated_X, repeated_y)
             assert_allclose(weighted.coef_, repeated.coef_, rtol=1e-9)
-            assert_allclose(weighted.threshold_, repeated.threshold_, rtol=1e-9)
+            assert_allclose(weighted.loss_threshold_, repeated.loss_threshold_, rtol=1e-9)
 
     def test_seed_decides(self):
         X, y = draw("log_loss", n=200)
@@ -198,19 +198,19 @@ class TestBlocks:
         for n in (300, 1500):  # fewer and more rows than set the scale
             X, y = draw("squared_error", n=n)
             cyclic = SGDATkRegressor(shuffle=False, max_iter=4, tol=None)
-            blocks = clone(cyclic).fit_blocks(RowBlocks(X, y, rows=70))
+            blocks = clone(cyclic).fit_blocks(RowBlocks(X, y, chunk_size=70))
             assert blocks.n_iter_ == 4
             assert blocks.t_ == 4 * n
             if n > 1000:
                 assert_allclose(blocks.coef_, cyclic.fit(X, y).coef_, rtol=1e-12)
-        shuffled = SGDATkRegressor(random_state=0).fit_blocks(RowBlocks(X, y, np.ones(1500), rows=70))
+        shuffled = SGDATkRegressor(random_state=0).fit_blocks(RowBlocks(X, y, np.ones(1500), chunk_size=70))
         assert_allclose(shuffled.coef_, SGDATkRegressor(random_state=1).fit(X, y).coef_, atol=0.05)
 
     def test_of_a_file_are_copied_and_let_go(self, tmp_path):
         X, y = draw("log_loss", n=1500)
         np.save(tmp_path / "X.npy", X)
         mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
-        blocks = list(RowBlocks(mapped, y, rows=400))
+        blocks = list(RowBlocks(mapped, y, chunk_size=400))
         assert not any(np.shares_memory(block, mapped) for block, _ in blocks)
         assert_array_equal(np.vstack([block for block, _ in blocks]), X)
 

@@ -21,7 +21,8 @@ from sklearn.preprocessing import StandardScaler, scale
 from sklearn.svm import SVC, NuSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from atklearn import ATkSVC, ATkSVR, CollapseWarning, average_top_k
+from atklearn import ATkSVC, ATkSVR, CollapseWarning
+from atklearn.aggregates import AverageTopK
 from atklearn.kernel import reductions
 from atklearn.kernel import solve as kernel_solver
 from atklearn.kernel.problem import Kernel, KernelMatrix, KernelProblem
@@ -91,8 +92,8 @@ class TestManyClasses:
         scores = model.decision_function(scale(X))
         assert scores.shape == (150, 3)
         assert model.dual_coef_.shape == (3, model.support_.size)
-        assert model.sample_weights_.shape == (150, 3)
-        assert model.dual_gap_.shape == model.threshold_.shape == model.intercept_.shape == (3,)
+        assert model.top_weights_.shape == (150, 3)
+        assert model.dual_gap_.shape == model.loss_threshold_.shape == model.intercept_.shape == (3,)
         assert model.score(scale(X), y) > 0.9
         alone = ATkSVC(k=0.5).fit(scale(X), y == "versicolor")
         assert_allclose(scores[:, 1], alone.decision_function(scale(X)), rtol=1e-9)
@@ -160,7 +161,7 @@ class TestCertificate:
                 intercept=True,
             )
             guess = reductions._is_probably_slack(problem, reductions.LibsvmCall(-1, 200, False))
-            assert guess == (model.threshold_ < 1e-9)
+            assert guess == (model.loss_threshold_ < 1e-9)
 
     def test_best_intercept_is_the_best(self):
         rng = np.random.default_rng(0)
@@ -172,7 +173,7 @@ class TestCertificate:
             )
             residual = y + rng.standard_normal(30)
             best = problem.best_intercept(residual)
-            top = average_top_k(10.0 / mass.sum())
+            top = AverageTopK(10.0 / mass.sum())
             values = [top.value(problem.losses(residual - b), mass) for b in best + np.linspace(-0.5, 0.5, 101)]
             assert np.argmin(np.round(values, 12)) <= 50
             assert values[50] <= min(values) + 1e-12
@@ -198,9 +199,9 @@ class TestCollapse:
             model = ATkSVC(k=0.5, fit_intercept=bias).fit(X, y)
         assert not model.decision_function(X).any()
         assert model.support_.size == 0
-        assert model.objective_ == model.threshold_ == 1.0
+        assert model.objective_ == model.loss_threshold_ == 1.0
         assert model.dual_gap_ <= 1e-6
-        assert_allclose(model.sample_weights_.sum(), 1.0)
+        assert_allclose(model.top_weights_.sum(), 1.0)
 
     def test_message_names_a_k_that_does_not_collapse(self):
         X, y = self.contradiction()

@@ -41,7 +41,7 @@ def both(estimator, X, y, weight=None, dtype=torch.float64):
 def assert_same(arrays, tensors, atol=1e-6):
     """Compare all that is fitted, the tensors being called back."""
     for name, value in vars(arrays).items():
-        if not name.endswith("_") or name in ("n_iter_", "dual_gap_", "sample_weights_"):
+        if not name.endswith("_") or name in ("n_iter_", "dual_gap_", "top_weights_"):
             continue
         assert_allclose(np.asarray(getattr(tensors, name)), value, atol=atol, err_msg=name)
 
@@ -78,9 +78,9 @@ class TestSameAsArrays:
         weight = np.random.default_rng(0).integers(0, 3, len(y)).astype(float)
         arrays, tensors, _ = both(ATkClassifier(k=0.4, class_weight=class_weight, **FINE), X, y, weight)
         assert_same(arrays, tensors)
-        assert tensors.sample_weights_.shape == (len(y),)
-        assert (tensors.sample_weights_.numpy()[weight == 0.0] == 0.0).all()
-        assert_allclose(tensors.sample_weights_.numpy(), arrays.sample_weights_, atol=1e-5)
+        assert tensors.top_weights_.shape == (len(y),)
+        assert (tensors.top_weights_.numpy()[weight == 0.0] == 0.0).all()
+        assert_allclose(tensors.top_weights_.numpy(), arrays.top_weights_, atol=1e-5)
 
     def test_samples_without_weight_are_left_out(self, binary):
         X, y = binary
@@ -99,7 +99,7 @@ class TestSameAsArrays:
         codes = np.unique(y, return_inverse=True)[1] * 10
         arrays, tensors, X = both(ATkClassifier(k=0.6, C=5.0, class_weight="balanced", **FINE), X, codes)
         assert_same(arrays, tensors)
-        for name in ("threshold_", "dual_gap_", "objective_", "n_iter_", "sample_weights_"):
+        for name in ("loss_threshold_", "dual_gap_", "objective_", "n_iter_", "top_weights_"):
             assert isinstance(getattr(tensors, name), torch.Tensor), name
         assert_array_equal(tensors.predict(X).numpy(), arrays.predict(X.numpy()))
         for method in ("decision_function", "predict_proba", "predict_log_proba"):
@@ -172,9 +172,9 @@ class TestSameAsArrays:
 class TestFollowsX:
     def test_what_is_fitted(self, binary):
         model = ATkClassifier(k=0.5).fit(torch.tensor(binary[0]), torch.tensor(binary[1]))
-        for name in ("coef_", "intercept_", "classes_", "sample_weights_"):
+        for name in ("coef_", "intercept_", "classes_", "top_weights_"):
             assert isinstance(getattr(model, name), torch.Tensor), name
-        for name in ("threshold_", "dual_gap_", "objective_", "k_", "k_share_", "C_"):
+        for name in ("loss_threshold_", "dual_gap_", "objective_", "k_", "k_share_", "C_"):
             assert type(getattr(model, name)) is float, name
         assert type(model.n_iter_) is int
         assert model.n_features_in_ == 8
@@ -358,7 +358,7 @@ def test_few_numbers_of_a_device_are_computed_on_the_host_and_follow_X_all_the_s
     arrays = ATkClassifier(k=0.7, class_weight="balanced").fit(X, y, weight)
     columns_first = torch.tensor(X).T.contiguous().T
     tensors = ATkClassifier(k=0.7, class_weight="balanced").fit(columns_first, torch.tensor(y), torch.tensor(weight))
-    for name in ("coef_", "intercept_", "sample_weights_", "classes_", "dual_gap_"):
+    for name in ("coef_", "intercept_", "top_weights_", "classes_", "dual_gap_"):
         assert isinstance(getattr(tensors, name), torch.Tensor)
         assert_array_equal(getattr(tensors, name).numpy(), getattr(arrays, name))
     assert_array_equal(tensors.predict(columns_first).numpy(), arrays.predict(X))

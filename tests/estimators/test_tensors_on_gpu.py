@@ -43,7 +43,7 @@ def test_classifiers(binary, loss, dtype):
     weight = np.random.default_rng(0).integers(0, 3, len(y)) * 1.0
     arrays = ATkClassifier(loss, k=0.5, class_weight="balanced", **FINE).fit(X, y, weight)
     tensors = ATkClassifier(loss, k=0.5, class_weight="balanced", **FINE).fit(on_gpu(X), y, torch.tensor(weight))
-    assert_on_gpu(tensors, "coef_", "intercept_", "classes_", "sample_weights_")
+    assert_on_gpu(tensors, "coef_", "intercept_", "classes_", "top_weights_")
     assert_allclose(on_host(tensors.coef_), arrays.coef_, atol=1e-5)
     said = tensors.predict(on_gpu(X))
     assert said.device.type == "cuda"

@@ -22,19 +22,19 @@ def test_an_outlier_and_a_rare_group(case, k, loss, seed):
     assert error(X, y, loss, k) <= 0.006  # the outlier alone
     assert error(X, y, loss, 1.0) > 0.006
     if case == 4:  # in case 6 the four negative samples may leave the outlier on its side of a line
-        assert error(X, y, loss, 1) > 0.006
+        assert error(X, y, loss, "max") > 0.006
 
 
 @pytest.mark.parametrize("loss", ["log_loss", "hinge"])
 def test_separable_classes_are_separated_by_every_k(loss):
     X, y = make_toy(1, random_state=0)
-    assert [error(X, y, loss, k) for k in (1, 10, 100, 1.0)] == [0.0] * 4
+    assert [error(X, y, loss, k) for k in ("max", 10, 100, 1.0)] == [0.0] * 4
 
 
 def test_the_maximum_collapses_on_an_outlier_and_says_so():
     X, y = make_toy(2, random_state=0)
     with pytest.warns(CollapseWarning):
-        error(X, y, "log_loss", 1)
+        error(X, y, "log_loss", "max")
 
 
 def test_cases_are_what_the_paper_describes():

@@ -46,7 +46,7 @@ ESTIMATORS = [
 WITH_PARTS = [
     (atklearn.ATkClassifier(Hinge(), k=0.8), {"atklearn.losses.individual.Hinge"}),
     (atklearn.ATkClassifier(k=0.8, warm_start=True), {"atklearn.core.problem.Solution"}),
-    (atklearn.ATkRegressor(Huber(2.0), drop=0.1), {"atklearn.losses.individual.Huber"}),
+    (atklearn.ATkRegressor(Huber(2.0), trim=0.1), {"atklearn.losses.individual.Huber"}),
 ]
 FOLLOWING_X = [estimator for estimator, _ in ESTIMATORS[:4]]
 

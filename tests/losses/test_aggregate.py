@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from atklearn import average, average_bottom_k, average_top_k, maximum, ranked_range, top_k
+from atklearn.aggregates import Average, AverageBottomK, AverageTopK, Maximum, RankedRange, TopK
 from atklearn.losses.aggregate import resolve_k
 
 RANGES = {
-    "average": (average(), lambda n: (0, n)),
-    "maximum": (maximum(), lambda n: (0, 1)),  # noqa: ARG005
-    "average_top_k": (average_top_k(4), lambda n: (0, 4)),  # noqa: ARG005
-    "fraction": (average_top_k(0.5), lambda n: (0, n / 2)),
-    "top_k": (top_k(3), lambda n: (2, 3)),  # noqa: ARG005
-    "average_bottom_k": (average_bottom_k(4), lambda n: (n - 4, n)),
-    "ranked_range": (ranked_range(2, 5), lambda n: (2, 5)),  # noqa: ARG005
+    "average": (Average(), lambda n: (0, n)),
+    "maximum": (Maximum(), lambda n: (0, 1)),  # noqa: ARG005
+    "average_top_k": (AverageTopK(4), lambda n: (0, 4)),  # noqa: ARG005
+    "fraction": (AverageTopK(0.5), lambda n: (0, n / 2)),
+    "top_k": (TopK(3), lambda n: (2, 3)),  # noqa: ARG005
+    "average_bottom_k": (AverageBottomK(4), lambda n: (n - 4, n)),
+    "ranked_range": (RankedRange(2, 5), lambda n: (2, 5)),  # noqa: ARG005
 }
 
 
@@ -79,7 +79,7 @@ def test_lemma_1_average_top_k_is_the_minimum_over_lambda(k, weighted):
     rng = np.random.default_rng(0)
     losses = rng.exponential(size=12)
     mass = rng.uniform(0.5, 2.0, 12) if weighted else np.ones(12)
-    aggregate, amount = average_top_k(k), resolve_k(k, mass.sum())
+    aggregate, amount = AverageTopK(k), resolve_k(k, mass.sum())
 
     def lambda_form(lam):
         return lam + mass @ np.maximum(losses - lam, 0) / amount
@@ -95,8 +95,8 @@ def test_average_top_k_is_the_largest_weighted_sum_on_the_capped_simplex(k):
     losses, mass = rng.exponential(size=9), rng.uniform(0.5, 2.0, 9)
     caps = mass / resolve_k(k, mass.sum())
     program = linprog(-losses, A_eq=np.ones((1, 9)), b_eq=[1.0], bounds=list(zip(0 * caps, caps, strict=True)))
-    assert average_top_k(k).value(losses, mass) == pytest.approx(-program.fun)
-    weights = average_top_k(k).weights(losses, mass)
+    assert AverageTopK(k).value(losses, mass) == pytest.approx(-program.fun)
+    weights = AverageTopK(k).weights(losses, mass)
     assert (weights <= caps + 1e-15).all()
 
 
@@ -114,31 +114,31 @@ def test_average_top_k_is_convex_and_between_average_and_maximum():
     rng = np.random.default_rng(3)
     for _ in range(50):
         a, b, t, k = rng.exponential(size=10), rng.exponential(size=10), rng.random(), rng.uniform(0.05, 1)
-        value = average_top_k(k).value
+        value = AverageTopK(k).value
         assert value(t * a + (1 - t) * b) <= t * value(a) + (1 - t) * value(b) + 1e-12
-        assert average().value(a) - 1e-12 <= value(a) <= a.max() + 1e-12
-        assert value(a) >= top_k(int(np.ceil(10 * k))).value(a) - 1e-12
+        assert Average().value(a) - 1e-12 <= value(a) <= a.max() + 1e-12
+        assert value(a) >= TopK(int(np.ceil(10 * k))).value(a) - 1e-12
 
 
 def test_weights_of_a_convex_range_are_a_subgradient():
     rng = np.random.default_rng(4)
     for k in (1, 3, 0.55, 1.0):
         a, b = rng.integers(0, 3, 10).astype(float), rng.exponential(size=10)
-        aggregate = average_top_k(k)
+        aggregate = AverageTopK(k)
         assert aggregate.value(b) >= aggregate.value(a) + aggregate.weights(a) @ (b - a) - 1e-12
 
 
 def test_convexity_is_told():
-    convex = [average(), maximum(), average_top_k(3), top_k(1), average_bottom_k(1.0)]
+    convex = [Average(), Maximum(), AverageTopK(3), TopK(1), AverageBottomK(1.0)]
     assert all(aggregate.is_convex for aggregate in convex)
-    assert not any(aggregate.is_convex for aggregate in [top_k(2), average_bottom_k(3), ranked_range(1, 3)])
+    assert not any(aggregate.is_convex for aggregate in [TopK(2), AverageBottomK(3), RankedRange(1, 3)])
 
 
 def test_fractions_that_miss_a_whole_number_by_rounding():
     losses = np.arange(100.0)
     assert 0.07 * 100 > 7
-    assert average_top_k(0.07).threshold(losses) == 93.0
-    assert average_top_k(0.07).threshold(losses, np.where(losses < 50, 0.5, 1.0) + 0.5 * (losses < 50)) == 93.0
+    assert AverageTopK(0.07).threshold(losses) == 93.0
+    assert AverageTopK(0.07).threshold(losses, np.where(losses < 50, 0.5, 1.0) + 0.5 * (losses < 50)) == 93.0
 
 
 @pytest.mark.parametrize(
@@ -162,9 +162,9 @@ def test_k_of_the_wrong_kind(k):
 )
 def test_bad_vectors(losses, weights):
     with pytest.raises(ValueError, match="expected"):
-        average().value(losses, weights)
+        Average().value(losses, weights)
 
 
 def test_empty_range():
     with pytest.raises(ValueError, match="start < stop"):
-        ranked_range(5, 3).value(np.arange(10.0))
+        RankedRange(5, 3).value(np.arange(10.0))

@@ -7,7 +7,8 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn import metrics
 
-from atklearn import ATkClassifier, ATkRegressor, atk_path, average_top_k
+from atklearn import ATkClassifier, ATkRegressor, atk_path
+from atklearn.aggregates import AverageTopK
 from atklearn.losses.labels import chosen_labels
 from atklearn.measures import (
     MEASURES,
@@ -111,7 +112,7 @@ def test_regression(loss, weighted):
         assert found["max_error"][i, j] == pytest.approx(metrics.max_error(y_many, many))
         sizes = np.abs(y_many - many)
         assert found["p95_error"][i, j] == pytest.approx(np.quantile(sizes, 0.95, method="inverted_cdf"))
-        assert found["tail_error"][i, j] == pytest.approx(average_top_k(0.13).value(sizes))
+        assert found["tail_error"][i, j] == pytest.approx(AverageTopK(0.13).value(sizes))
         rows = groups[np.arange(N_NEW).repeat(weight)] == "a"
         assert by_group["a"][i, j] == pytest.approx(metrics.root_mean_squared_error(y_many[rows], many[rows]))
 

@@ -13,7 +13,8 @@ from sklearn.model_selection import cross_val_score
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
-from atklearn import ATkClassifier, average_top_k, measures
+from atklearn import ATkClassifier, measures
+from atklearn.aggregates import AverageTopK
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +74,7 @@ def test_the_tail_loss_is_the_average_top_k_also_where_it_ends_inside_a_sample()
     y, f = rng.standard_normal(25), rng.standard_normal(25)
     for k in (0.1, 0.07, 1.0, 3):
         for weight in (None, rng.integers(0, 4, 25)):
-            expected = average_top_k(k).value(np.abs(y - f), weight)
+            expected = AverageTopK(k).value(np.abs(y - f), weight)
             assert_allclose(measures.tail_loss(y, f, loss="absolute_error", k=k, sample_weight=weight), expected)
 
 

@@ -47,7 +47,7 @@ def trained_in_pieces(batches, n_pieces, k, scope, counted=False, cuts=None):
     """Train one step per batch, each in pieces, from the same model and, for a data set, the same lambda."""
     model, settings = linear_model(torch.float64), {}
     if scope == "dataset":
-        settings = {"accumulate": n_pieces}
+        settings = {"accumulation_steps": n_pieces}
     loss = AverageTopKLoss(k, scope, **settings)
     if scope == "dataset":  # lambda's first guess is from the first call: let it be the same one
         warm = AverageTopKLoss(k, scope)
@@ -238,7 +238,7 @@ def test_with_all_losses_the_trainer_trains_as_in_one_batch_with_its_own_loss(tr
 def test_the_trainer_goes_on_from_a_checkpoint_with_the_lambda_of_a_loss_on_the_model(transformers, tmp_path):
     def run(**settings):
         model = tiny_llama(transformers, "TokenClassification")
-        model.average_top_k = TrainerLoss(0.3, scope="dataset", accumulate=2)
+        model.average_top_k = TrainerLoss(0.3, scope="dataset", accumulation_steps=2)
         settings = {"batch": 4, "accumulate": 2, "save_strategy": "steps", "save_steps": 3, **settings}
         return trained(transformers, tmp_path, "TokenClassification", model.average_top_k, model, **settings)
 
@@ -300,9 +300,9 @@ FROM_LIGHTNING = pytest.mark.filterwarnings(
 @FROM_LIGHTNING
 @pytest.mark.parametrize("accumulate", [1, 4])
 def test_lightning_trains_as_the_plain_loop(lightning_module, tmp_path, accumulate):
-    module = lightning_module(AverageTopKLoss(0.3, "dataset", accumulate=accumulate))
+    module = lightning_module(AverageTopKLoss(0.3, "dataset", accumulation_steps=accumulate))
     fit_by_lightning(module, tmp_path, accumulate=accumulate)
-    model, loss = linear_model(), AverageTopKLoss(0.3, "dataset", accumulate=accumulate)
+    model, loss = linear_model(), AverageTopKLoss(0.3, "dataset", accumulation_steps=accumulate)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
     X, y = (part.repeat(2, *[1] * (part.ndim - 1)) for part in rows_of_classes(64))
     for call, (X_batch, y_batch) in enumerate(zip(X.split(8), y.split(8), strict=True), start=1):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-import atklearn
+from atklearn import aggregates
 from atklearn.torch import AverageTopKLoss, average_top_k
 
 MODULES = {
@@ -180,7 +180,7 @@ class TestDataset:
         for _ in range(max(80, int(1000 / share / batch_size))):
             loss(torch.from_numpy(rng.gamma(0.5, size=batch_size)))
         sample = rng.gamma(0.5, size=100_000)
-        exact = atklearn.average_top_k(share).value(sample)
+        exact = aggregates.AverageTopK(share).value(sample)
         reached = loss.threshold.item() + np.maximum(sample - loss.threshold.item(), 0).mean() / share
         assert exact <= reached + 1e-9 <= 1.01 * exact
 
@@ -230,7 +230,7 @@ class TestDataset:
     def test_accumulated_calls_are_one_large_batch(self):
         batches = torch.rand(40, 4, 8, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
         whole = AverageTopKLoss(0.2, scope="dataset")
-        parts = AverageTopKLoss(0.2, scope="dataset", accumulate=4)
+        parts = AverageTopKLoss(0.2, scope="dataset", accumulation_steps=4)
         trained(whole, batches[:20])
         parts.load_state_dict(whole.state_dict())
         for batch in batches[20:]:
@@ -266,14 +266,14 @@ class TestGroups:
         means = np.array([losses[group == g].mean().item() for g in range(5)])
         for k in (1, 2, 0.5, 1.0):
             value = AverageTopKLoss(k, n_groups=5)(losses, group=group)
-            assert value.item() == pytest.approx(atklearn.average_top_k(k).value(means))
+            assert value.item() == pytest.approx(aggregates.AverageTopK(k).value(means))
 
     def test_groups_that_do_not_occur_do_not_count(self):
         losses, group = torch.tensor([1.0, 3.0, 8.0]), torch.tensor([0, 0, 2])
         assert AverageTopKLoss(0.5, n_groups=100)(losses, group=group).item() == 8.0
 
     def test_a_group_that_a_large_batch_lacks_is_not_forgotten(self):
-        loss = AverageTopKLoss(1, scope="dataset", n_groups=2, memory=10)
+        loss = AverageTopKLoss(1, scope="dataset", n_groups=2, window=10)
         loss(torch.tensor([1.0, 9.0]), group=torch.tensor([0, 1]))
         loss(torch.ones(50), group=torch.zeros(50, dtype=torch.long))
         losses = torch.tensor([1.0, 9.0], requires_grad=True)
@@ -307,10 +307,10 @@ class TestGroups:
         ({"k": 0.1, "scope": "epoch"}, "'batch' or 'dataset', got 'epoch'"),
         ({"k": 10, "scope": "dataset"}, "as a share in .* got the count 10; divide it by the number of losses"),
         ({"k": 0.1, "scope": "dataset", "dim": 1}, "dim is expected only with scope='batch'"),
-        ({"k": 0.1, "accumulate": 4}, "are for scope='dataset'"),
-        ({"k": 0.1, "scope": "dataset", "accumulate": 0}, "accumulate >= 1 are expected"),
-        ({"k": 0.1, "scope": "dataset", "memory": -1.0}, "memory > 0"),
-        ({"k": 0.1, "scope": "dataset", "learn_threshold": True, "memory": 9}, "learn_threshold is expected alone"),
+        ({"k": 0.1, "accumulation_steps": 4}, "are for scope='dataset'"),
+        ({"k": 0.1, "scope": "dataset", "accumulation_steps": 0}, "accumulation_steps >= 1 are expected"),
+        ({"k": 0.1, "scope": "dataset", "window": -1.0}, "window > 0"),
+        ({"k": 0.1, "scope": "dataset", "learn_threshold": True, "window": 9}, "learn_threshold is expected alone"),
         ({"k": 1, "n_groups": 0}, "n_groups is expected to be at least 1, got 0"),
     ],
 )

@@ -22,7 +22,7 @@ SETTINGS = {
     "batch, counted": {"k": 500},
     "per row": {"k": 0.3, "dim": 1},
     "dataset": {"k": 0.3, "scope": "dataset"},
-    "dataset, accumulated": {"k": 0.3, "scope": "dataset", "accumulate": 2},
+    "dataset, accumulated": {"k": 0.3, "scope": "dataset", "accumulation_steps": 2},
     "batch of groups": {"k": 2, "n_groups": 4},
     "dataset of groups": {"k": 2, "scope": "dataset", "n_groups": 4},
 }

@@ -8,20 +8,23 @@ import numpy as np
 import pytest
 import torch
 
-import atklearn
+from atklearn import aggregates
 from atklearn import torch as tensors
 
 AGGREGATES = {
-    "average": (atklearn.average(), tensors.average),
-    "maximum": (atklearn.maximum(), tensors.maximum),
-    "top 3": (atklearn.top_k(3), lambda losses, **kw: tensors.top_k(losses, 3, **kw)),
-    "range 2 to 5": (atklearn.ranked_range(2, 5), lambda losses, **kw: tensors.ranked_range(losses, 2, 5, **kw)),
+    "average": (aggregates.Average(), tensors.average),
+    "maximum": (aggregates.Maximum(), tensors.maximum),
+    "top 3": (aggregates.TopK(3), lambda losses, **kw: tensors.top_k(losses, 3, **kw)),
+    "range 2 to 5": (aggregates.RankedRange(2, 5), lambda losses, **kw: tensors.ranked_range(losses, 2, 5, **kw)),
     **{
-        f"{name} {k}": (
-            getattr(atklearn, name)(k),
-            lambda losses, name=name, k=k, **kw: getattr(tensors, name)(losses, k, **kw),
+        f"{aggregate.__name__} {k}": (
+            aggregate(k),
+            lambda losses, function=function, k=k, **kw: function(losses, k, **kw),
         )
-        for name in ("average_top_k", "average_bottom_k")
+        for aggregate, function in (
+            (aggregates.AverageTopK, tensors.average_top_k),
+            (aggregates.AverageBottomK, tensors.average_bottom_k),
+        )
         for k in (1, 4, 0.31, 0.07, 1.0)
     },
 }
@@ -103,7 +106,7 @@ def test_threshold_is_that_of_the_core():
     for k in (1, 5, 0.33, 1.0):
         losses, weight = rng.integers(0, 6, 30).astype(float), rng.random(30)
         found = tensors.threshold(torch.tensor(losses), k, torch.tensor(weight)).item()
-        assert found == atklearn.average_top_k(k).threshold(losses, weight)
+        assert found == aggregates.AverageTopK(k).threshold(losses, weight)
 
 
 def test_a_tensor_is_a_share():

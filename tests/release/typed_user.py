@@ -9,16 +9,15 @@ import numpy as np
 from atklearn import (
     ATkClassifier,
     ATkClassifierCV,
-    ATkPath,
     ATkRegressor,
     ATkSVC,
     CollapseWarning,
-    RankedRange,
     SGDATkRegressor,
     atk_path,
     average_top_k,
-    paper_C,
 )
+from atklearn.aggregates import AverageTopK
+from atklearn.theory import paper_C
 
 X = np.random.default_rng(0).normal(size=(60, 3))
 y = np.where(X[:, 0] > 0, 1, 0)
@@ -31,10 +30,10 @@ searched: ATkClassifierCV = ATkClassifierCV().fit(X, y)
 streamed: SGDATkRegressor = SGDATkRegressor(k=0.5, tol=None, random_state=0).fit(X, X[:, 0])
 labels: np.ndarray[Any, Any] = classifier.predict(X)
 path = atk_path(X, y, ks=[0.2, 1.0], Cs=[1.0])
-assert_type(path, ATkPath)
+assert_type(path.dual_gaps, np.ndarray[Any, np.dtype[np.float64]])
 
-aggregate = average_top_k(0.2)
-assert_type(aggregate, RankedRange)
-assert_type(aggregate.value(np.abs(X[:, 1])), float)
+losses = np.abs(X[:, 1])
+assert_type(average_top_k(losses, 0.2), float)
+assert_type(AverageTopK(0.2).weights(losses), np.ndarray[Any, np.dtype[np.float64]])
 assert_type(paper_C(1.0, k=10, n_samples=60), float)
 kind: type[UserWarning] = CollapseWarning

@@ -82,7 +82,7 @@ def test_the_tail_is_found_where_the_mean_has_nothing(records):
     assert "helps on" in summary["verdict"]
     assert "tail error" in summary["verdict"]
     text = " ".join(block for block in blocks_of(page_of(records("late"))) if isinstance(block, str))
-    assert "--score tail_error" in text
+    assert "--scoring tail_error" in text
     assert "an affine map of the predictions is what one would try instead" in text.lower()
 
 

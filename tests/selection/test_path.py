@@ -98,7 +98,7 @@ class TestPublicFunction:
         path = atk_path(X, y, ks=[0.2, 1.0], Cs=[10.0], loss="absolute_error", tol=1e-8)
         model = ATkRegressor("absolute_error", k=0.2, C=10.0, tol=1e-8).fit(X, y)
         assert_allclose(path.objectives[0, 0, 0], model.objective_, rtol=1e-7)
-        assert_allclose(path.thresholds[0, 0, 0], model.threshold_, rtol=1e-3)
+        assert_allclose(path.thresholds[0, 0, 0], model.loss_threshold_, rtol=1e-3)
 
     def test_one_problem_per_class(self):
         X, y = load_iris(return_X_y=True)

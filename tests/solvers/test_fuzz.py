@@ -120,7 +120,7 @@ def test_nothing_is_found_where_nothing_is_planted(loss: str) -> None:
     [
         ({"inconsistent", "above", "wrong bound"}, {"spoil": set_to("objective_", lambda value: 1.01 * value)}),
         ({"inconsistent"}, {"spoil": set_to("objective_", lambda value: 0.99 * value)}),
-        ({"inconsistent"}, {"spoil": set_to("threshold_", lambda value: value + 0.01)}),
+        ({"inconsistent"}, {"spoil": set_to("loss_threshold_", lambda value: value + 0.01)}),
         ({"inconsistent"}, {"spoil": set_to("k_", lambda value: value + 1.0)}),
         (
             {"wrong bound", "above"},
@@ -128,10 +128,10 @@ def test_nothing_is_found_where_nothing_is_planted(loss: str) -> None:
         ),
         ({"wrong bound"}, {"spoil": set_to("dual_gap_", lambda _: 0.0), "stop_early": True}),
         ({"missed", "above"}, {"spoil": lambda _: None, "stop_early": True, "silent": True}),
-        ({"nan"}, {"spoil": set_to("threshold_", lambda _: np.nan)}),
+        ({"nan"}, {"spoil": set_to("loss_threshold_", lambda _: np.nan)}),
         ({"nan"}, {"spoil": set_to("coef_", lambda coef: np.inf * coef)}),
-        ({"infeasible"}, {"spoil": set_to("sample_weights_", lambda q: 1.1 * q)}),
-        ({"infeasible"}, {"spoil": set_to("sample_weights_", lambda q: np.where(q == q.min(), -1e-6, q))}),
+        ({"infeasible"}, {"spoil": set_to("top_weights_", lambda q: 1.1 * q)}),
+        ({"infeasible"}, {"spoil": set_to("top_weights_", lambda q: np.where(q == q.min(), -1e-6, q))}),
         ({"error"}, {"spoil": lambda model: model.predict(None)}),
     ],
 )

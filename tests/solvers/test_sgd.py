@@ -10,16 +10,8 @@ from problems import CLASSIFICATION, INTERCEPTS, REGRESSION, draw
 from sklearn.datasets import load_breast_cancer, load_diabetes, make_classification
 from sklearn.preprocessing import scale
 
-from atklearn import (
-    ATkClassifier,
-    ATkRegressor,
-    LogLoss,
-    SGDATkClassifier,
-    SGDATkRegressor,
-    SquaredError,
-    average_top_k,
-    paper_C,
-)
+from atklearn import ATkClassifier, ATkRegressor, LogLoss, SGDATkClassifier, SGDATkRegressor, SquaredError
+from atklearn.aggregates import AverageTopK
 from atklearn.core.problem import Problem, StopReason
 from atklearn.core.solve import solve_linear
 from atklearn.datasets import make_toy
@@ -28,6 +20,7 @@ from atklearn.losses.individual import INDIVIDUAL_LOSSES
 from atklearn.stochastic.sgd import SGD, Descent, solve_sgd, solve_sgd_grid
 from atklearn.stochastic.visits import MassClock, passes
 from atklearn.stores.compiled import CompiledRows
+from atklearn.theory import paper_C
 
 
 def loss_and_slope(loss: str, f: float, y: float) -> tuple[float, float]:
@@ -57,7 +50,7 @@ def written_out(loss, X, y, fraction, C, intercept, eta, average, n_passes=3):
     if loss in REGRESSION and intercept != "none":
         z[-1] = y.mean()
     first = [loss_and_slope(loss, f, t)[0] for f, t in zip(Z @ z, y, strict=True)]
-    lam = average_top_k(fraction).threshold(first) if fraction < 1 else 0.0
+    lam = AverageTopK(fraction).threshold(first) if fraction < 1 else 0.0
     top = loss_and_slope(loss, 0.0, 1.0)[0] if loss in CLASSIFICATION else np.inf
     z_sum, lam_sum, weight_sum, t = 0.0 * z, 0.0, 0.0, 0
     for _ in range(n_passes):
@@ -292,7 +285,7 @@ def test_defaults_come_within_one_percent_in_twenty_passes(name):
     target = np.where(y == 1, 1.0, -1.0) if estimator is SGDATkClassifier else y
     loss = LogLoss() if estimator is SGDATkClassifier else SquaredError()
     losses = loss(X @ np.ravel(model.coef_) + np.ravel(model.intercept_)[0], target)
-    objective = average_top_k(0.7).value(losses) + np.sum(model.coef_**2) / 200
+    objective = AverageTopK(0.7).value(losses) + np.sum(model.coef_**2) / 200
     assert exact.objective_ * (1 - 1e-6) <= objective <= 1.01 * exact.objective_
     # lambda approaches the k-th largest loss
-    assert_allclose(model.threshold_, exact.threshold_, atol=0.1 * losses.max())
+    assert_allclose(model.loss_threshold_, exact.loss_threshold_, atol=0.1 * losses.max())

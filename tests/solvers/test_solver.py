@@ -9,9 +9,10 @@ import pytest
 from problems import INTERCEPTS, LOSSES, Case, dual_value, optimum_by_cvxpy, random_case
 
 from atklearn.core import newton as system
-from atklearn.core.problem import StopReason, paper_C
+from atklearn.core.problem import StopReason
 from atklearn.core.solve import solve_linear
 from atklearn.losses.individual import INDIVIDUAL_LOSSES
+from atklearn.theory import paper_C
 
 
 def check_certificate(case: Case, solution) -> None:

@@ -11,7 +11,8 @@ from sklearn.base import clone
 from sklearn.metrics.pairwise import pairwise_kernels, rbf_kernel
 from sklearn.svm import SVC, NuSVC, NuSVR, OneClassSVM
 
-from atklearn import ATkClassifier, ATkRegressor, ATkSVC, ATkSVR, average_top_k
+from atklearn import ATkClassifier, ATkRegressor, ATkSVC, ATkSVR
+from atklearn.aggregates import AverageTopK
 
 
 class TestConvexSolver:
@@ -60,10 +61,10 @@ class TestConvexSolver:
         # the published model has that value, by the definition of the objective alone
         prediction = K[:, model.support_] @ model.dual_coef_[0] + model.intercept_[0]
         losses = np.abs(y - prediction) if regression else np.maximum(1.0 - y * prediction, 0.0)
-        value = average_top_k(k).value(losses, mass) + squared_norm(model, K) / (2.0 * C)
+        value = AverageTopK(k).value(losses, mass) + squared_norm(model, K) / (2.0 * C)
         assert_allclose(model.objective_, value, rtol=1e-9, atol=1e-9 * scale_of_y)
         # and its worst-case weights are a feasible dual point
-        q = model.sample_weights_
+        q = model.top_weights_
         assert (q <= mass / (k * mass.sum()) * (1.0 + 1e-9)).all()
         assert q.min() >= 0.0
         assert q.sum() <= 1.0 + 1e-12
@@ -100,9 +101,9 @@ class TestPlainSVM:
         enough = np.abs(plain.dual_coef_).sum() / c  # the k at which sum(alpha) <= c k stops to bind
         for k in (int(np.ceil(enough)), int(enough) + 5, y.size):
             model = ATkSVC(k=k, C=c * k).fit(X, y)
-            assert_allclose(model.threshold_, 0.0, atol=1e-9)
+            assert_allclose(model.loss_threshold_, 0.0, atol=1e-9)
             assert_allclose(model.decision_function(X), plain.decision_function(X), atol=1e-6)
-        assert ATkSVC(k=int(enough) - 3, C=c * (int(enough) - 3)).fit(X, y).threshold_ > 1e-6
+        assert ATkSVC(k=int(enough) - 3, C=c * (int(enough) - 3)).fit(X, y).loss_threshold_ > 1e-6
 
 
 class TestNuSVM:
@@ -114,7 +115,7 @@ class TestNuSVM:
         X, y = draw(seed, noise=0.3)
         ours = ATkSVC(k=k, C=3.0, gamma=0.5).fit(X, y)
         theirs = NuSVC(nu=k, gamma=0.5, tol=1e-10).fit(X, y)
-        rho = 1.0 - ours.threshold_
+        rho = 1.0 - ours.loss_threshold_
         assert 0.0 < rho <= 1.0
         assert_allclose(ours.decision_function(X), rho * theirs.decision_function(X), atol=1e-6)
 
@@ -123,7 +124,7 @@ class TestNuSVM:
         mass = np.random.default_rng(0).uniform(0.5, 2.0, y.size)
         ours = ATkSVC(k=0.3, C=3.0, gamma=0.5).fit(X, y, mass)
         theirs = NuSVC(nu=0.3, gamma=0.5, tol=1e-10).fit(X, y, mass)
-        rho = 1.0 - ours.threshold_
+        rho = 1.0 - ours.loss_threshold_
         assert_allclose(ours.decision_function(X), rho * theirs.decision_function(X), atol=1e-6)
 
     @pytest.mark.parametrize("seed", range(5))
@@ -141,7 +142,7 @@ class TestNuSVM:
         for k in (6, 15, 24):
             C = k / y.size  # the paper divides by n: its C is ours times n / k
             model = ATkSVC(k=k, C=C, gamma=0.5, fit_intercept=bias).fit(X, y)
-            assert_allclose(model.sample_weights_.sum(), 1.0)
+            assert_allclose(model.top_weights_.sum(), 1.0)
             if bias:
                 nu_svm = NuSVC(nu=k / y.size, gamma=0.5, tol=1e-10).fit(X, y).decision_function(X)
             else:
@@ -161,11 +162,11 @@ class TestNuSVM:
         X, y = draw(seed)
         model = ATkSVC(k=k, C=k / y.size).fit(X, y)
         assert model.support_.size >= k
-        assert np.count_nonzero(hinge_losses(model, X, y) > model.threshold_ + 1e-9) <= k
+        assert np.count_nonzero(hinge_losses(model, X, y) > model.loss_threshold_ + 1e-9) <= k
         X, y = draw(seed, regression=True)
         model = ATkSVR(k=k, C=20.0).fit(X, y)
         assert model.support_.size >= k
-        assert np.count_nonzero(np.abs(y - model.predict(X)) > model.threshold_ + 1e-9) <= k
+        assert np.count_nonzero(np.abs(y - model.predict(X)) > model.loss_threshold_ + 1e-9) <= k
 
 
 class TestInfeasibleNu:
@@ -180,7 +181,7 @@ class TestInfeasibleNu:
         ours = ATkSVC(k=k, C=50.0).fit(X, y)
         theirs = SVC(C=50.0 / ours.k_, tol=1e-10).fit(X, y)
         assert_allclose(ours.dual_coef_[0], theirs.dual_coef_[0][np.argsort(theirs.support_)], atol=1e-6)
-        assert_allclose(ours.threshold_, 0.0, atol=1e-9)
+        assert_allclose(ours.loss_threshold_, 0.0, atol=1e-9)
 
     def test_exactly_at_the_limit(self):
         X, y = draw(1)
@@ -225,7 +226,7 @@ class TestWeights:
         repeated = clone(model).fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
         predict = "predict" if regression else "decision_function"
         assert_allclose(getattr(weighted, predict)(X), getattr(repeated, predict)(X), rtol=1e-7, atol=1e-9)
-        assert_allclose(weighted.threshold_, repeated.threshold_, rtol=1e-7, atol=1e-9)
+        assert_allclose(weighted.loss_threshold_, repeated.loss_threshold_, rtol=1e-7, atol=1e-9)
         assert_allclose(weighted.objective_, repeated.objective_, rtol=1e-10)
         assert not np.isin(weighted.support_, np.flatnonzero(weight == 0)).any()
 

@@ -85,7 +85,7 @@ def test_cells_are_the_fits_they_name(task):
     folds = (StratifiedKFold if task == "classification" else KFold)(3, shuffle=True, random_state=0)
 
     def say(record, X_fit, y_fit, X_new):
-        k = 1 if record["k"] == 1.0 else record["share"]
+        k = "max" if record["k"] == 1.0 else record["share"]
         options = {"k": k, "C": record["strength"], "tol": 1e-7}
         if task == "classification":
             weight = "balanced" if record["weights"] == "balanced" else None

@@ -9,7 +9,8 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.optimize import linprog
 
-from atklearn import ATkClassifier, paper_C, theory
+from atklearn import ATkClassifier, theory
+from atklearn.theory import paper_C
 
 collapses = pytest.mark.filterwarnings("ignore::atklearn.CollapseWarning")
 
@@ -63,7 +64,7 @@ class TestExcessError:
             model = ATkClassifier("hinge", k=bound.k, C=bound.library_C, fit_intercept=False).fit(X, y, counts)
             wrong = np.where(model.predict(points) > 0, 1.0 - positive, positive)
             excess[trial] = prior @ wrong - bayes_error
-            rho, size = 1.0 - model.threshold_, np.linalg.norm(model.coef_)
+            rho, size = 1.0 - model.loss_threshold_, np.linalg.norm(model.coef_)
             radius_passed += size > rho * bound.radius or rho <= 0.0
             # what the proof rests on: the sample's hinge risk of f / rho is at most k / n
             losses = np.maximum(rho - y * (X @ model.coef_[0]), 0.0)

@@ -88,7 +88,7 @@ class TestIdentity:
         X = rng.standard_normal((91, 3))
         y = np.argmax(2.0 * X + rng.standard_normal(X.shape), axis=1)
         model = ATkClassifier("hinge", k=0.8, C=1.0, tol=EXACT).fit(X, y)
-        for row, (weights, threshold) in enumerate(zip(model.coef_, model.threshold_, strict=True)):
+        for row, (weights, threshold) in enumerate(zip(model.coef_, model.loss_threshold_, strict=True)):
             C = theory.equivalent_C(1.0, share=0.8, threshold=threshold)
             average = ATkClassifier("hinge", k=1.0, C=C, tol=EXACT).fit(X, y)
             np.testing.assert_allclose(weights, (1.0 - threshold) * average.coef_[row], atol=1e-6)

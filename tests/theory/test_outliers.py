@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 from scipy.special import comb
 
-from atklearn import ATkClassifier, average_top_k, theory
+from atklearn import ATkClassifier, theory
+from atklearn.aggregates import AverageTopK
+from atklearn.theory.outliers import OutlierRange
 
 collapses = pytest.mark.filterwarnings("ignore::atklearn.CollapseWarning")
 
@@ -23,8 +25,8 @@ class TestOutliers:
         allowed = theory.k_for_outliers(0.05, 200, max_looseness=8)
         m = allowed.n_outliers
         for k in range(m + 1, 201):
-            assert losses[m] <= allowed.looseness(k) * average_top_k(k).value(losses) * (1 + 1e-12)
-            weights = average_top_k(k).weights(losses)
+            assert losses[m] <= allowed.looseness(k) * AverageTopK(k).value(losses) * (1 + 1e-12)
+            weights = AverageTopK(k).weights(losses)
             assert weights[:m].sum() <= allowed.outlier_weight(k) + 1e-12
         assert allowed.outlier_weight(allowed.lower) < 0.5 <= allowed.outlier_weight(allowed.lower - 1)
         assert allowed.looseness(allowed.upper) <= 8 < allowed.looseness(allowed.upper + 1)
@@ -45,7 +47,7 @@ class TestOutliers:
     def test_rounding_and_ends(self):
         assert theory.k_for_outliers(0.07, 100).n_outliers == 7
         assert theory.k_for_outliers(0.071, 100).n_outliers == 8
-        assert theory.k_for_outliers(0.0, 100) == theory.OutlierRange(1, 100, 0, 100)
+        assert theory.k_for_outliers(0.0, 100) == OutlierRange(1, 100, 0, 100)
         assert theory.k_for_outliers(0.1, 1000, max_weight=0.2).lower == 501
 
     def test_refusals(self):
@@ -62,7 +64,7 @@ class TestOutliers:
             theory.k_for_outliers(0.2, 100, max_looseness=1.5)
 
 
-class TestDrop:
+class TestTrim:
     """The outliers exceed the count as rarely as asked for, and no smaller count does."""
 
     @pytest.mark.parametrize("confidence", [0.5, 0.95, 0.999])
@@ -71,26 +73,26 @@ class TestDrop:
     def test_it_is_the_smallest_count_that_is_rarely_exceeded(self, n, share, confidence):
         counts = np.arange(n + 1)
         at_most = np.cumsum(comb(n, counts) * share**counts * (1 - share) ** (n - counts))
-        drop = theory.drop_for_outliers(share, n, confidence=confidence) if at_most[n - 1] >= confidence else n
-        assert at_most[drop] >= confidence
-        assert drop == 0 or at_most[drop - 1] < confidence
+        trim = theory.trim_for_outliers(share, n, confidence=confidence) if at_most[n - 1] >= confidence else n
+        assert at_most[trim] >= confidence
+        assert trim == 0 or at_most[trim - 1] < confidence
 
     def test_samples_drawn_at_random(self):
-        drop = theory.drop_for_outliers(0.05, 1000)
+        trim = theory.trim_for_outliers(0.05, 1000)
         outliers = (np.random.default_rng(0).random((4000, 1000)) < 0.05).sum(axis=1)
-        assert (outliers <= drop).mean() == pytest.approx(0.95, abs=0.015)
-        assert isinstance(drop, int)
+        assert (outliers <= trim).mean() == pytest.approx(0.95, abs=0.015)
+        assert isinstance(trim, int)
 
     def test_without_outliers_nothing_is_set_aside(self):
-        assert theory.drop_for_outliers(0.0, 100, confidence=0.999) == 0
+        assert theory.trim_for_outliers(0.0, 100, confidence=0.999) == 0
 
     def test_refusals(self):
         with pytest.raises(ValueError, match="outlier_share"):
-            theory.drop_for_outliers(5, 100)
+            theory.trim_for_outliers(5, 100)
         with pytest.raises(ValueError, match="n_samples"):
-            theory.drop_for_outliers(0.1, 0)
+            theory.trim_for_outliers(0.1, 0)
         for confidence in (0.0, 1.0, 95):
             with pytest.raises(ValueError, match="confidence"):
-                theory.drop_for_outliers(0.1, 100, confidence=confidence)
+                theory.trim_for_outliers(0.1, 100, confidence=confidence)
         with pytest.raises(ValueError, match="clean the data"):
-            theory.drop_for_outliers(0.9, 3)
+            theory.trim_for_outliers(0.9, 3)

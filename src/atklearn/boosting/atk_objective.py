@@ -20,7 +20,7 @@ from scipy.special import logit
 from atklearn.boosting.derivatives import derivatives
 from atklearn.boosting.metric import ATkMetric
 from atklearn.encoding.encoded import check_mass
-from atklearn.losses.aggregate import average_top_k, resolve_k
+from atklearn.losses.aggregate import AverageTopK, resolve_k
 from atklearn.losses.individual import Array, IndividualLoss, LogLoss, resolve_individual_loss, task_of
 from atklearn.runtime import threads
 from atklearn.runtime.messages import shown
@@ -201,7 +201,7 @@ class ATkObjective:
             return float(np.average(y, weights=mass))
         if low == high:
             return low
-        top = average_top_k(k / float(mass.sum()))
+        top = AverageTopK(k / float(mass.sum()))
 
         def cost(constant: float) -> float:
             return top.value(loss(np.full_like(y, constant), y), mass)

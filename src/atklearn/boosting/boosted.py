@@ -36,8 +36,8 @@ class ATkBoostingRegressor(RegressorMixin, BoostedATk):
     ----------
     loss : {"squared_error", "absolute_error", "huber"} or IndividualLoss, default="squared_error"
         The individual loss; ``atklearn.Huber(delta)`` sets the size of error where Huber turns linear.
-    k : int, float or "auto", default="auto"
-        An int counts samples, a float is the fraction of them; ``1.0`` is the average, which LightGBM boosts itself.
+    k : int, float, "max" or "auto", default="auto"
+        An int counts samples, a float is the fraction of them; "max" is one, ``1.0`` all: LightGBM boosts that.
         "auto" chooses k among 0.1, 0.2, 0.4, 0.7 and 1.0 of the samples, and the number of rounds up to
         ``n_estimators`` along with it, by 5-fold cross-validation: 25 fits at most, and the last one. ``scoring``,
         ``tail`` and ``at_most`` say by what, :doc:`/choosing-k` how; with none of them it is the average without a
@@ -78,9 +78,9 @@ class ATkBoostingRegressor(RegressorMixin, BoostedATk):
 
     Attributes
     ----------
-    threshold_ : float
+    loss_threshold_ : float
         The k-th largest loss, the paper's lambda.
-    sample_weights_ : ndarray of shape (n_samples,)
+    top_weights_ : ndarray of shape (n_samples,)
         Weights of the samples in the average of the k largest losses; positive for those in the top k.
     objective_ : float
         The average of the k largest losses on the training samples. There is no certificate: boosting does not solve
@@ -185,8 +185,8 @@ class ATkBoostingClassifier(ClassifierMixin, BoostedATk):
     ----------
     loss : {"log_loss", "hinge", "squared_hinge"} or IndividualLoss, default="log_loss"
         The individual loss. Only "log_loss" offers ``predict_proba``.
-    k : int, float or "auto", default="auto"
-        An int counts samples, a float is the fraction of them; ``1.0`` is the average, which LightGBM boosts itself.
+    k : int, float, "max" or "auto", default="auto"
+        An int counts samples, a float is the fraction of them; "max" is one, ``1.0`` all: LightGBM boosts that.
         "auto" chooses k among 0.1, 0.2, 0.4, 0.7 and 1.0 of the samples, and the number of rounds up to
         ``n_estimators`` along with it, by 5-fold cross-validation: 25 fits at most, and the last one. ``scoring``,
         ``tail`` and ``at_most`` say by what, :doc:`/choosing-k` how; with none of them it is the average without a
@@ -231,9 +231,9 @@ class ATkBoostingClassifier(ClassifierMixin, BoostedATk):
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-    threshold_ : float or ndarray of shape (n_classes,)
+    loss_threshold_ : float or ndarray of shape (n_classes,)
         The k-th largest loss, the paper's lambda.
-    sample_weights_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
+    top_weights_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
         Weights of the samples in the average of the k largest losses; positive for those in the top k.
     objective_ : float or ndarray of shape (n_classes,)
         The average of the k largest losses on the training samples. There is no certificate: boosting does not solve

@@ -22,7 +22,7 @@ from atklearn.boosting.rounds import boost_problems, lightgbm_parameters, raw_pr
 from atklearn.boosting.trees import BoostedTrees, Recipe, load_lightgbm
 from atklearn.encoding.encoded import Encoded, ProblemEncoder, Targets
 from atklearn.estimators.fitting import keeping_fitted_state
-from atklearn.losses.aggregate import average_top_k, resolve_k
+from atklearn.losses.aggregate import AverageTopK, resolve_k, warn_of_one_row
 from atklearn.losses.individual import Array, IndividualLoss, Task, resolve_individual_loss
 from atklearn.measures.catalogue import MEASURES, names_of_measures
 from atklearn.selection.choosing import Criterion, Search, Selection
@@ -99,7 +99,7 @@ class BoostedATk(BaseEstimator, ABC):
     selection_: Selection
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "loss": [str, IndividualLoss],
-        "k": [Real, StrOptions({"auto"})],
+        "k": [Real, StrOptions({"auto", "max"})],
         "scoring": [str, callable, None],
         "tail": [Interval(Real, 0.0, 1.0, closed="right"), None],
         "at_most": [Interval(Real, 0.0, None, closed="both"), None],
@@ -161,6 +161,7 @@ class BoostedATk(BaseEstimator, ABC):
                     self.selection_ = self._choose(X, targets, recipe, seed)
                     share, recipe = self.selection_.k, replace(recipe, rounds=int(self.selection_.value))
             else:
+                warn_of_one_row(self.k)
                 share = resolve_k(self.k, targets.total) / targets.total
             trees = self._boost(X, targets, judged, share, recipe, metric, seed)
             self._publish(X, every, targets, share, trees)
@@ -254,7 +255,7 @@ class BoostedATk(BaseEstimator, ABC):
 
     def _publish(self, X: Any, every: Targets, targets: Targets, share: float, trees: list[BoostedTrees]) -> None:
         """Set the fitted attributes."""
-        loss, top = resolve_individual_loss(self.loss, self._task), average_top_k(share)
+        loss, top = resolve_individual_loss(self.loss, self._task), AverageTopK(share)
         losses = [loss(f, values) for f, values in zip(raw_predictions(trees, X), targets.values, strict=True)]
         weights = np.zeros((every.mass.size, len(trees)))
         weights[every.kept] = np.column_stack([top.weights(each, targets.mass) for each in losses])
@@ -263,13 +264,13 @@ class BoostedATk(BaseEstimator, ABC):
         self.k_share_, self.k_ = float(share), float(share * targets.total)
         self.feature_importances_ = gains / (gains.sum() or 1.0)
         published = {
-            "threshold_": np.array([top.threshold(each, targets.mass) for each in losses]),
+            "loss_threshold_": np.array([top.threshold(each, targets.mass) for each in losses]),
             "objective_": np.array([top.value(each, targets.mass) for each in losses]),
             "n_iter_": np.array([each.rounds for each in trees]),
         }
         for name, values in published.items():
             setattr(self, name, values[0].item() if len(trees) == 1 else values)
-        self.sample_weights_ = weights[:, 0] if len(trees) == 1 else weights
+        self.top_weights_ = weights[:, 0] if len(trees) == 1 else weights
 
 
 def _strata(targets: Targets) -> npt.NDArray[Any] | None:

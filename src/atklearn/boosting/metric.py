@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from atklearn.losses.aggregate import average_top_k
+from atklearn.losses.aggregate import AverageTopK
 from atklearn.losses.individual import IndividualLoss, resolve_individual_loss, task_of
 from atklearn.losses.labels import one_versus_rest
 from atklearn.measures.answers import Answers
@@ -114,10 +114,10 @@ class ATkMetric:
             return self._of(answers)
         targets = one_versus_rest(answers.y, classes)
         loss = resolve_individual_loss(self.loss, "classification")
-        top = average_top_k(self.k)
+        top = AverageTopK(self.k)
         return float(np.mean([top.value(loss(f, sign), weight) for f, sign in zip(decisions, targets, strict=True)]))
 
     def _of(self, answers: Answers) -> float:
         if self.measure == ATK:
-            return average_top_k(self.k).value(answers.losses, answers.sample_weight)
+            return AverageTopK(self.k).value(answers.losses, answers.sample_weight)
         return float(MEASURES[self.measure].evaluate(answers))

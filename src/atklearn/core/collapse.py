@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from numbers import Integral
 from typing import Any
 
 from atklearn.core.problem import Problem
@@ -79,12 +78,10 @@ def warn_of_collapse(k: Any, amount: float, limits: Sequence[float], total: floa
         if needed < 0.99 * total
         else f"no k helps{' all of them' if len(below) > 1 else ''}: no {model} beats chance"
     )
-    mistaken = isinstance(k, Integral) and k == 1
-    question = " The int k=1 is the largest loss alone; was k=1.0 meant, all samples?" if mistaken else ""
     warnings.warn(
         f"k={shown(k)} is too small for data this noisy: the top {amount:g} of the losses balance each other and the "
         f"optimum is zero{where}, which does not tell the classes apart (Theorem 1 of the paper). "
-        f"By the hinge loss of the best {model} on these data, {advice}.{question}",
+        f"By the hinge loss of the best {model} on these data, {advice}.",
         CollapseWarning,
         stacklevel=stack_level(),
     )

@@ -3,7 +3,7 @@
     minimise over w, b:   AT_k(l_1, ..., l_n) + |w|^2 / (2 C),      l_i = l(x_i . w + b, y_i)
 
 ``AT_k`` is the mean of the k largest losses, so C does not change its meaning with k. Equation 3 of the paper divides
-the top-k sum by n instead; :func:`paper_C` converts. In terms of sample weights,
+the top-k sum by n instead; :func:`atklearn.theory.paper_C` converts. In terms of sample weights,
 
     AT_k(l) = max over q of sum(q * l),   0 <= q_i <= mass_i / k,  sum(q) <= 1,
 
@@ -26,11 +26,10 @@ import numpy as np
 from atklearn.core.coordinates import Coordinates
 from atklearn.core.point import Point, Proof
 from atklearn.core.store import Density, Store
-from atklearn.losses.aggregate import resolve_k
 from atklearn.losses.individual import Array, IndividualLoss
 from atklearn.runtime.compiling import FAST_SUMS, njit_if_there
 
-__all__ = ["Certificate", "InterceptKind", "Problem", "Solution", "StopReason", "paper_C"]
+__all__ = ["Certificate", "InterceptKind", "Problem", "Solution", "StopReason"]
 
 _ROUNDING = 1e-13
 
@@ -132,31 +131,6 @@ LARGE = 50_000
 THINNING = 20
 
 InterceptKind: TypeAlias = Literal["free", "penalized", "none"]
-
-
-def paper_C(C: float, k: float, n_samples: int) -> float:
-    """Convert a C of this library to the C of the paper's Eq. 3, which divides the top-k sum by n.
-
-    Parameters
-    ----------
-    C : float
-        Regularisation strength of ``AT_k + |w|^2 / (2 C)``.
-    k : int or float
-        An int counts samples, a float is the fraction of them.
-    n_samples : int
-
-    Returns
-    -------
-    paper_C : float
-        ``C n / k``.
-
-    Examples
-    --------
-    >>> from atklearn import paper_C
-    >>> paper_C(1.0, k=50, n_samples=200)
-    4.0
-    """
-    return C * n_samples / resolve_k(k, n_samples)
 
 
 class Problem:

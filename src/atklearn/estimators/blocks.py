@@ -21,30 +21,30 @@ class RowBlocks:
     ----------
     *arrays : array-like or sparse matrix
         X, y and, if wanted, the sample weights: anything that can be sliced by rows.
-    rows : int, default=65536
+    chunk_size : int, default=65536
         Rows per block.
 
     Examples
     --------
     >>> import numpy as np
     >>> from atklearn import RowBlocks, SGDATkRegressor
-    >>> blocks = RowBlocks(np.arange(10.0).reshape(5, 2), np.arange(5.0), rows=2)
+    >>> blocks = RowBlocks(np.arange(10.0).reshape(5, 2), np.arange(5.0), chunk_size=2)
     >>> [X.shape for X, y in blocks], [y.tolist() for X, y in blocks]
     ([(2, 2), (2, 2), (1, 2)], [[0.0, 1.0], [2.0, 3.0], [4.0]])
     >>> SGDATkRegressor(k=1.0, tol=None, max_iter=3, random_state=0).fit_blocks(blocks).t_  # three passes, five rows
     15
     """
 
-    def __init__(self, *arrays: Any, rows: int = 65_536) -> None:
+    def __init__(self, *arrays: Any, chunk_size: int = 65_536) -> None:
         lengths = {array.shape[0] for array in arrays}
-        if len(lengths) != 1 or rows < 1:
+        if len(lengths) != 1 or chunk_size < 1:
             raise ValueError(
-                f"RowBlocks expects one or more arrays of equal length and rows >= 1, got lengths {sorted(lengths)} "
-                f"and rows={shown(rows)}."
+                "RowBlocks expects one or more arrays of equal length and chunk_size >= 1, got lengths "
+                f"{sorted(lengths)} and chunk_size={shown(chunk_size)}."
             )
         self.arrays = arrays
-        self.rows = rows
+        self.chunk_size = chunk_size
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
-        for begin in range(0, self.arrays[0].shape[0], self.rows):
-            yield tuple(read_rows(array, slice(begin, begin + self.rows)) for array in self.arrays)
+        for begin in range(0, self.arrays[0].shape[0], self.chunk_size):
+            yield tuple(read_rows(array, slice(begin, begin + self.chunk_size)) for array in self.arrays)

@@ -52,13 +52,13 @@ def warn_unless_converged(solutions: Sequence[Solution], names: Sequence[str], t
     )
 
 
-def warn_of_classes_aside(shares: Array, classes: Any, drop: float) -> None:
+def warn_of_classes_aside(shares: Array, classes: Any, trim: float) -> None:
     """Say so if most of a class is set aside: it may be rare rather than wrong."""
     if shares.size and shares.max() > _MOST_OF_CLASS:
         worst = int(shares.argmax())
         warnings.warn(
-            f"drop={shown(drop)} sets {shares[worst]:.0%} of class {shown(classes[worst])} aside. If its rows are rare "
-            'and not wrong, lower drop, or take class_weight="balanced", with which drop counts all classes alike.',
+            f"trim={shown(trim)} sets {shares[worst]:.0%} of class {shown(classes[worst])} aside. If its rows are rare "
+            'and not wrong, lower trim, or take class_weight="balanced", with which trim counts all classes alike.',
             UserWarning,
             stacklevel=stack_level(),
         )

@@ -77,9 +77,9 @@ def training_data(
         X, y = enter_training(estimator, X, y, y_numeric=not encoder.is_classification, **checks)
         yield encoder.encode(X, y, sample_weight)
         return
-    if estimator.drop:
+    if estimator.trim:
         raise ValueError(
-            f"On chunks of rows, drop is expected to be 0, got {shown(estimator.drop)}: every round of setting rows "
+            f"On chunks of rows, trim is expected to be 0, got {shown(estimator.trim)}: every round of setting rows "
             "aside would read all of them; fit as many rows as fit into memory, as an array."
         )
     data = EncodedChunks.of(encoder, chunks, y, sample_weight)
@@ -144,7 +144,7 @@ class FollowsX(BaseEstimator):
         """
         copy: Self = clone(self)
         for name, value in self._fitted():
-            if name != "sample_weights_":
+            if name != "top_weights_":
                 setattr(copy, name, value.to_predict() if isinstance(value, FollowsX) else value)
         return copy
 

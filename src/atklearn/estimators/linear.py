@@ -32,18 +32,18 @@ class ATkClassifier(LinearClassifierMixin, LinearATk):
     ----------
     loss : {"log_loss", "hinge", "squared_hinge"} or IndividualLoss, default="log_loss"
         The individual loss. Only "log_loss" offers ``predict_proba``; with "hinge", k acts as another C would.
-    k : int, float or "auto", default="auto"
-        An int counts samples, a float is the fraction of them; ``1`` is the maximum loss, ``1.0`` the average loss.
+    k : int, float, "max" or "auto", default="auto"
+        An int counts samples, a float is the fraction of them: ``1.0`` is the average loss, "max" the largest alone.
         "auto" chooses k, and C unless that is given, by cross-validation: ``scoring``, ``tail`` and ``at_most`` say by
         what, ``selection_`` what it saw, and :doc:`/choosing-k` how. About 5,000 samples at most are looked at. Neither
         their order nor repetition in place of weights changes the choice.
-        With ``drop`` there is none: it is 1.0, all samples that are left.
+        With ``trim`` there is none: it is 1.0, all samples that are left.
         With sample or class weights, k counts weight. Too small a k on noisy data collapses to w = 0: see
         :class:`atklearn.CollapseWarning`.
-    drop : int or float, default=0
+    trim : int or float, default=0
         How many, or what part, of the largest losses are set aside, for labels that are wrong or sensors that broke:
         an int counts samples, a float is the fraction of them, and with sample weights both count weight. ``k`` counts
-        from the top as before, so that the mean is over the losses ranked ``drop`` to k; ``k=1.0`` is the trimmed
+        from the top as before, so that the mean is over the losses ranked ``trim`` to k; ``k=1.0`` is the trimmed
         mean. That is no longer convex: see the notes.
     C : float or None, default=None
         Inverse regularisation strength, relative to the mean of the top k (scikit-learn's C, relative to the sum of
@@ -68,8 +68,8 @@ class ATkClassifier(LinearClassifierMixin, LinearATk):
         The duality gap allowed, relative to the objective.
     max_iter : int, default=1000
         The number of Newton steps allowed.
-    n_starts : int, default=50
-        With ``drop``, random starts beside the solution of AT_k: models of a few samples each, improved by one
+    n_init : int, default=50
+        With ``trim``, random starts beside the solution of AT_k: models of a few samples each, improved by one
         regression on what they leave, of which the best two are gone on from. They find outliers that are alike and
         far out.
     warm_start : bool, default=False
@@ -81,9 +81,9 @@ class ATkClassifier(LinearClassifierMixin, LinearATk):
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
     intercept_ : ndarray of shape (1,) or (n_classes,)
     classes_ : ndarray of shape (n_classes,)
-    threshold_ : float or ndarray of shape (n_classes,)
+    loss_threshold_ : float or ndarray of shape (n_classes,)
         The k-th largest loss, the paper's lambda.
-    sample_weights_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
+    top_weights_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
         Worst-case weights of the samples; positive exactly for those in the top k that shape the solution. They sum
         to one, or to less where the threshold is zero.
     dual_gap_ : float or ndarray of shape (n_classes,)
@@ -99,15 +99,15 @@ class ATkClassifier(LinearClassifierMixin, LinearATk):
     C_ : float
         The C used.
     n_passes_ : int
-        How often X was read, if it was read in chunks; ``sample_weights_`` of a Dask collection are computed when they
+        How often X was read, if it was read in chunks; ``top_weights_`` of a Dask collection are computed when they
         are wanted.
     selection_ : Selection
         What the choice of k and C saw, and why it is as it is; only if there was one. Draw it with
         :class:`atklearn.KCurveDisplay`.
     set_aside_ : ndarray of int
         The samples set aside, those with the largest losses first; one that is set aside in part is among them if it
-        is by half at least. Empty without ``drop``.
-    drop_ : float
+        is by half at least. Empty without ``trim``.
+    trim_ : float
         The weight set aside.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
@@ -125,7 +125,7 @@ class ATkClassifier(LinearClassifierMixin, LinearATk):
     score that was fitted to the hardest samples only. Use :class:`sklearn.calibration.CalibratedClassifierCV` where
     probabilities matter.
 
-    With ``drop``, an exact fit on the samples that are left takes turns with setting the largest losses aside, until
+    With ``trim``, an exact fit on the samples that are left takes turns with setting the largest losses aside, until
     these no longer change. The objective falls all the way, to a local minimum: ``objective_`` is its true value, but
     ``dual_gap_`` is that of the last convex problem, on the samples that are left.
     With several classes the same samples are set aside for all, those with the largest sum of losses above the
@@ -160,7 +160,7 @@ class ATkClassifier(LinearClassifierMixin, LinearATk):
         loss: str | IndividualLoss = "log_loss",
         *,
         k: float | str = "auto",
-        drop: float = 0,
+        trim: float = 0,
         C: float | None = None,
         scoring: str | Callable[..., float] | None = None,
         tail: float | None = None,
@@ -170,13 +170,13 @@ class ATkClassifier(LinearClassifierMixin, LinearATk):
         class_weight: dict[Any, float] | str | None = None,
         tol: float = 1e-6,
         max_iter: int = 1000,
-        n_starts: int = 50,
+        n_init: int = 50,
         warm_start: bool = False,
         verbose: int = 0,
     ) -> None:
         self.loss = loss
         self.k = k
-        self.drop = drop
+        self.trim = trim
         self.C = C
         self.scoring = scoring
         self.tail = tail
@@ -186,7 +186,7 @@ class ATkClassifier(LinearClassifierMixin, LinearATk):
         self.class_weight = class_weight
         self.tol = tol
         self.max_iter = max_iter
-        self.n_starts = n_starts
+        self.n_init = n_init
         self.warm_start = warm_start
         self.verbose = verbose
 
@@ -194,7 +194,7 @@ class ATkClassifier(LinearClassifierMixin, LinearATk):
         self.classes_ = problems.classes
         super()._publish(problems, solutions)
         limits = [
-            self.drop_ + collapse_limit(problem)
+            self.trim_ + collapse_limit(problem)
             for problem, solution in zip(problems.problems, solutions, strict=True)
             if not solution.beats(problem.rows.loss_at_zero)
         ]
@@ -214,17 +214,17 @@ class ATkRegressor(ScoredRegressorMixin, LinearATk):
     ----------
     loss : {"squared_error", "absolute_error", "huber"} or IndividualLoss, default="squared_error"
         The individual loss; ``atklearn.Huber(delta)`` sets the size of error where Huber turns linear.
-    k : int, float or "auto", default="auto"
-        An int counts samples, a float is the fraction of them; ``1`` is the maximum loss, ``1.0`` the average loss.
+    k : int, float, "max" or "auto", default="auto"
+        An int counts samples, a float is the fraction of them: ``1.0`` is the average loss, "max" the largest alone.
         "auto" chooses k, and C unless that is given, by cross-validation: ``scoring``, ``tail`` and ``at_most`` say by
         what, ``selection_`` what it saw, and :doc:`/choosing-k` how. About 5,000 samples at most are looked at. Neither
         their order nor repetition in place of weights changes the choice.
-        With ``drop`` there is none: it is 1.0, all samples that are left.
+        With ``trim`` there is none: it is 1.0, all samples that are left.
         With sample weights, k counts weight.
-    drop : int or float, default=0
+    trim : int or float, default=0
         How many, or what part, of the largest losses are set aside, for labels that are wrong or sensors that broke:
         an int counts samples, a float is the fraction of them, and with sample weights both count weight. ``k`` counts
-        from the top as before, so that the mean is over the losses ranked ``drop`` to k; ``k=1.0`` is the trimmed
+        from the top as before, so that the mean is over the losses ranked ``trim`` to k; ``k=1.0`` is the trimmed
         mean. That is no longer convex: see the notes.
     C : float or None, default=None
         Inverse regularisation strength, relative to the mean of the top k. None is n / 2, n being the weight of all
@@ -246,8 +246,8 @@ class ATkRegressor(ScoredRegressorMixin, LinearATk):
         The duality gap allowed, relative to the objective.
     max_iter : int, default=1000
         The number of Newton steps allowed.
-    n_starts : int, default=50
-        With ``drop``, random starts beside the solution of AT_k: models of a few samples each, improved by one
+    n_init : int, default=50
+        With ``trim``, random starts beside the solution of AT_k: models of a few samples each, improved by one
         regression on what they leave, of which the best two are gone on from. They find outliers that are alike and
         far out.
     warm_start : bool, default=False
@@ -258,9 +258,9 @@ class ATkRegressor(ScoredRegressorMixin, LinearATk):
     ----------
     coef_ : ndarray of shape (n_features,)
     intercept_ : float
-    threshold_ : float
+    loss_threshold_ : float
         The k-th largest loss, the paper's lambda: half the width of the tube for the absolute error.
-    sample_weights_ : ndarray of shape (n_samples,)
+    top_weights_ : ndarray of shape (n_samples,)
         Worst-case weights of the samples; positive exactly for those in the top k that shape the solution. They sum
         to one, or to less where the threshold is zero.
     dual_gap_ : float
@@ -276,15 +276,15 @@ class ATkRegressor(ScoredRegressorMixin, LinearATk):
     C_ : float
         The C used.
     n_passes_ : int
-        How often X was read, if it was read in chunks; ``sample_weights_`` of a Dask collection are computed when they
+        How often X was read, if it was read in chunks; ``top_weights_`` of a Dask collection are computed when they
         are wanted.
     selection_ : Selection
         What the choice of k and C saw, and why it is as it is; only if there was one. Draw it with
         :class:`atklearn.KCurveDisplay`.
     set_aside_ : ndarray of int
         The samples set aside, those with the largest losses first; one that is set aside in part is among them if it
-        is by half at least. Empty without ``drop``.
-    drop_ : float
+        is by half at least. Empty without ``trim``.
+    trim_ : float
         The weight set aside.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
@@ -298,7 +298,7 @@ class ATkRegressor(ScoredRegressorMixin, LinearATk):
 
     Notes
     -----
-    With ``drop``, an exact fit on the samples that are left takes turns with setting the largest losses aside, until
+    With ``trim``, an exact fit on the samples that are left takes turns with setting the largest losses aside, until
     these no longer change. The objective falls all the way, to a local minimum: ``objective_`` is its true value, but
     ``dual_gap_`` is that of the last convex problem, on the samples that are left.
 
@@ -315,7 +315,7 @@ class ATkRegressor(ScoredRegressorMixin, LinearATk):
     >>> from sklearn.preprocessing import scale
     >>> X, y = load_diabetes(return_X_y=True)
     >>> model = ATkRegressor("absolute_error", k=0.2).fit(scale(X), y)
-    >>> bool(abs(y - model.predict(scale(X))).max() > model.threshold_ > 0)
+    >>> bool(abs(y - model.predict(scale(X))).max() > model.loss_threshold_ > 0)
     True
     """
 
@@ -327,7 +327,7 @@ class ATkRegressor(ScoredRegressorMixin, LinearATk):
         loss: str | IndividualLoss = "squared_error",
         *,
         k: float | str = "auto",
-        drop: float = 0,
+        trim: float = 0,
         C: float | None = None,
         scoring: str | Callable[..., float] | None = None,
         tail: float | None = None,
@@ -336,13 +336,13 @@ class ATkRegressor(ScoredRegressorMixin, LinearATk):
         penalize_intercept: bool = False,
         tol: float = 1e-6,
         max_iter: int = 1000,
-        n_starts: int = 50,
+        n_init: int = 50,
         warm_start: bool = False,
         verbose: int = 0,
     ) -> None:
         self.loss = loss
         self.k = k
-        self.drop = drop
+        self.trim = trim
         self.C = C
         self.scoring = scoring
         self.tail = tail
@@ -351,7 +351,7 @@ class ATkRegressor(ScoredRegressorMixin, LinearATk):
         self.penalize_intercept = penalize_intercept
         self.tol = tol
         self.max_iter = max_iter
-        self.n_starts = n_starts
+        self.n_init = n_init
         self.warm_start = warm_start
         self.verbose = verbose
 

@@ -20,7 +20,7 @@ from atklearn.encoding.encoded import Encoded, Problems, plain
 from atklearn.estimators.callbacks import CallbackSupportMixin, FitProgress
 from atklearn.estimators.fitting import encoder_of, keeping_fitted_state, warn_of_classes_aside, warn_unless_converged
 from atklearn.estimators.following import FollowsX, training_data
-from atklearn.losses.aggregate import resolve_drop
+from atklearn.losses.aggregate import resolve_trim, warn_of_one_row
 from atklearn.losses.individual import Array, IndividualLoss, Task
 from atklearn.ranked.alternation import solve_ranked
 from atklearn.runtime.namespaces import home_of, is_tensor, saying_what_fits
@@ -38,9 +38,9 @@ class LinearATk(CallbackSupportMixin, FollowsX):
     selection_: Selection
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "loss": [str, IndividualLoss],
-        "k": [Real, StrOptions({"auto"})],
-        "drop": [Real],
-        "n_starts": [Interval(Integral, 0, None, closed="left")],
+        "k": [Real, StrOptions({"auto", "max"})],
+        "trim": [Real],
+        "n_init": [Interval(Integral, 0, None, closed="left")],
         "C": [Interval(Real, 0.0, None, closed="neither"), None],
         "scoring": [str, callable, None],
         "tail": [Interval(Real, 0.0, 1.0, closed="right"), None],
@@ -99,11 +99,11 @@ class LinearATk(CallbackSupportMixin, FollowsX):
             checkpoint = data.opened_checkpoint(self.get_params(deep=False), k_used=problems.k)
             progress.watch(data, checkpoint)
         else:
-            problems = data.problems(k=k, C=self.C_, on_the_host=bool(self.drop))
+            problems = data.problems(k=k, C=self.C_, on_the_host=bool(self.trim))
         self.k_ = problems.k
-        self.drop_ = resolve_drop(self.drop, problems.k, problems.total)
+        self.trim_ = resolve_trim(self.trim, problems.k, problems.total)
         starts = self._starts(problems, checkpoint)
-        if self.drop_ > 0.0:
+        if self.trim_ > 0.0:
             problems, solutions = self._solve_range(problems, starts, progress)
         else:
             self.set_aside_ = np.zeros(0, dtype=np.intp)
@@ -127,10 +127,10 @@ class LinearATk(CallbackSupportMixin, FollowsX):
     ) -> tuple[Problems, list[Solution]]:
         """Solve the problems of a range, the same rows set aside in all of them; return them as left in the end."""
         fit = solve_ranked(
-            problems.problems, self.drop_, tol=self.tol, max_iter=self.max_iter, starts=starts,
-            n_starts=self.n_starts, progress=[progress.following(name) for name in problems.names],
+            problems.problems, self.trim_, tol=self.tol, max_iter=self.max_iter, starts=starts,
+            n_init=self.n_init, progress=[progress.following(name) for name in problems.names],
         )  # fmt: skip
-        warn_of_classes_aside(fit.class_shares, problems.classes, self.drop)
+        warn_of_classes_aside(fit.class_shares, problems.classes, self.trim)
         order = np.zeros(fit.outside.n_rows)  # of the rows set aside, from 1
         order[fit.ranked] = np.arange(1, fit.ranked.size + 1)
         order = problems.spread([order] * len(problems.problems))[:, 0]
@@ -144,12 +144,13 @@ class LinearATk(CallbackSupportMixin, FollowsX):
 
     def _chooses_k(self) -> bool:
         """Say whether there is a k to choose."""
-        return self.k == "auto" and not self.drop
+        return self.k == "auto" and not self.trim
 
     def _given_k(self) -> tuple[float, float]:
         """Return k as it is given, and the default C as a multiple of itself; nothing was chosen."""
         if hasattr(self, "selection_"):
             del self.selection_
+        warn_of_one_row(self.k)
         return 1.0 if self.k == "auto" else self.k, 1.0
 
     def _default_C(self, total: float) -> float:
@@ -185,8 +186,8 @@ class LinearATk(CallbackSupportMixin, FollowsX):
         """Set the fitted attributes, plain for one problem, else with an entry or column for each."""
         self.coef_, self.intercept_ = problems.coefficients(solutions)
         weights = problems.sample_weights(solutions)
-        self.sample_weights_ = weights[:, 0] if len(solutions) == 1 else weights
-        self.threshold_ = plain([solution.threshold for solution in solutions])
+        self.top_weights_ = weights[:, 0] if len(solutions) == 1 else weights
+        self.loss_threshold_ = plain([solution.threshold for solution in solutions])
         self.dual_gap_ = plain([solution.dual_gap for solution in solutions])
         self.objective_ = plain([solution.objective for solution in solutions])
         self.n_iter_ = plain([solution.n_iter for solution in solutions])

@@ -27,14 +27,14 @@ class ATkClassifierCV(ScoredClassifierMixin, LinearATkCV):
     loss : {"log_loss", "hinge", "squared_hinge"} or IndividualLoss, default="log_loss"
     ks : int or array-like, default=6
         A number of grid points between the calibration bound (below it classifiers collapse to w = 0) and all samples,
-        the denser the smaller they are; or the grid itself, an int counting samples and a float being the fraction of
-        them.
+        the denser the smaller they are; or the grid itself, an int counting samples, a float being the fraction of
+        them, and "max" one sample.
     Cs : int or array-like, default=3
         A number of grid points: from a thousandth of the default C of :class:`atklearn.ATkClassifier` up to it,
         log-spaced, and ten times it, made for standardised features; or the grid itself.
-    drop : int or float, default=0
+    trim : int or float, default=0
         How many, or what part, of the largest losses every fit sets aside: see :class:`atklearn.ATkClassifier`. It is
-        not chosen: see :func:`atklearn.choose_drop`.
+        not chosen: see :func:`atklearn.choose_trim`.
     cv : int, splitter, iterable or None, default=None
         As in scikit-learn. None is the folds of ``ATkClassifier()``: five, or three from 1,500 samples on, of 5,000
         samples at most, and five twice without a budget. Cells that the first folds find far beyond the budget are left
@@ -93,13 +93,13 @@ class ATkClassifierCV(ScoredClassifierMixin, LinearATkCV):
         Its mean score over the folds.
     ks_, Cs_ : ndarray
         The grids, k as fractions.
-    drop_share_ : float
+    trim_share_ : float
         The part set aside.
     n_samples_ : int
         Of the fit.
     calibration_bound_ : float
         The fraction k/n at or below which the classifier collapses on these data.
-    classes_, coef_, intercept_, threshold_, dual_gap_, objective_, n_iter_
+    classes_, coef_, intercept_, loss_threshold_, dual_gap_, objective_, n_iter_
         Of the final fit.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
@@ -126,9 +126,9 @@ class ATkClassifierCV(ScoredClassifierMixin, LinearATkCV):
         self,
         loss: str | IndividualLoss = "log_loss",
         *,
-        ks: int | Sequence[float] = 6,
+        ks: int | Sequence[float | str] = 6,
         Cs: int | Sequence[float] = 3,
-        drop: float = 0,
+        trim: float = 0,
         cv: Any = None,
         scoring: str | Callable[..., float] | None = None,
         tail: float | None = None,
@@ -147,7 +147,7 @@ class ATkClassifierCV(ScoredClassifierMixin, LinearATkCV):
         self.loss = loss
         self.ks = ks
         self.Cs = Cs
-        self.drop = drop
+        self.trim = trim
         self.cv = cv
         self.scoring = scoring
         self.tail = tail
@@ -233,13 +233,13 @@ class ATkRegressorCV(ScoredRegressorMixin, LinearATkCV):
     loss : {"squared_error", "absolute_error", "huber"} or IndividualLoss, default="squared_error"
     ks : int or array-like, default=6
         A number of grid points between 2 % of the samples and all of them, the denser the smaller they are; or the grid
-        itself, an int counting samples and a float being the fraction of them.
+        itself, an int counting samples, a float being the fraction of them, and "max" one sample.
     Cs : int or array-like, default=3
         A number of grid points: from a thousandth of the default C of :class:`atklearn.ATkRegressor` up to it,
         log-spaced, and ten times it, made for standardised features; or the grid itself.
-    drop : int or float, default=0
+    trim : int or float, default=0
         How many, or what part, of the largest losses every fit sets aside: see :class:`atklearn.ATkRegressor`. It is
-        not chosen: see :func:`atklearn.choose_drop`.
+        not chosen: see :func:`atklearn.choose_trim`.
     cv : int, splitter, iterable or None, default=None
         As in scikit-learn. None is the folds of ``ATkRegressor()``: five, or three from 1,500 samples on, of 5,000
         samples at most, and five twice without a budget. Cells that the first folds find far beyond the budget are left
@@ -293,13 +293,13 @@ class ATkRegressorCV(ScoredRegressorMixin, LinearATkCV):
         Its mean score over the folds.
     ks_, Cs_ : ndarray
         The grids, k as fractions.
-    drop_share_ : float
+    trim_share_ : float
         The part set aside.
     n_samples_ : int
         Of the fit.
     calibration_bound_ : None
         There is no such bound in regression.
-    coef_, intercept_, threshold_, dual_gap_, objective_, n_iter_
+    coef_, intercept_, loss_threshold_, dual_gap_, objective_, n_iter_
         Of the final fit.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
@@ -322,9 +322,9 @@ class ATkRegressorCV(ScoredRegressorMixin, LinearATkCV):
         self,
         loss: str | IndividualLoss = "squared_error",
         *,
-        ks: int | Sequence[float] = 6,
+        ks: int | Sequence[float | str] = 6,
         Cs: int | Sequence[float] = 3,
-        drop: float = 0,
+        trim: float = 0,
         cv: Any = None,
         scoring: str | Callable[..., float] | None = None,
         tail: float | None = None,
@@ -342,7 +342,7 @@ class ATkRegressorCV(ScoredRegressorMixin, LinearATkCV):
         self.loss = loss
         self.ks = ks
         self.Cs = Cs
-        self.drop = drop
+        self.trim = trim
         self.cv = cv
         self.scoring = scoring
         self.tail = tail

@@ -21,7 +21,7 @@ from atklearn.estimators.callbacks import CallbackSupportMixin, FitProgress
 from atklearn.estimators.fitting import encoder_of, keeping_fitted_state
 from atklearn.estimators.following import FollowsX, chunks_of, training_data
 from atklearn.estimators.linear_base import LinearATk, default_C, few_samples, fit_encoded
-from atklearn.losses.aggregate import resolve_drop, resolve_k
+from atklearn.losses.aggregate import resolve_k, resolve_trim, warn_of_one_row
 from atklearn.losses.individual import Array, IndividualLoss, Task
 from atklearn.runtime.messages import shown
 from atklearn.runtime.namespaces import home_of, is_tensor, on_host, same_home, saying_what_fits
@@ -42,7 +42,7 @@ class LinearATkCV(CallbackSupportMixin, FollowsX):
         "loss": [str, IndividualLoss],
         "ks": [Interval(Integral, 1, None, closed="left"), "array-like"],
         "Cs": [Interval(Integral, 1, None, closed="left"), "array-like"],
-        "drop": [Real],
+        "trim": [Real],
         "cv": ["cv_object"],
         "scoring": [str, callable, None],
         "tail": [Interval(Real, 0.0, 1.0, closed="right"), None],
@@ -118,7 +118,7 @@ class LinearATkCV(CallbackSupportMixin, FollowsX):
                 splitter = check_cv(self.cv, labels, classifier=data.classes is not None)
                 splits = list(splitter.split(data.X, labels, on_host(groups)))
                 bare = replace(data, X=None, y=None, weight=None)
-                options = {"max_iter": self.max_iter, "drop": self.drop_share_}
+                options = {"max_iter": self.max_iter, "trim": self.trim_share_}
                 folds = [Fold(bare, split, ks, Cs, **options) for split in splits]
                 test_to_train = float(np.mean([test.size / train.size for train, test in splits]))
                 shared = data.X, data.y, data.weight
@@ -130,14 +130,14 @@ class LinearATkCV(CallbackSupportMixin, FollowsX):
             checkpoint.done()
 
     def _forget(self) -> None:
-        """Drop what an earlier fit has left."""
+        """Delete what an earlier fit has left."""
         for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
             delattr(self, name)
 
     def _survey(self, data: Encoded | EncodedChunks) -> None:
         """Set what is known of all samples before anything is chosen."""
         self.n_samples_ = data.n_samples
-        self.drop_share_ = resolve_drop(self.drop, data.total, data.total) / data.total
+        self.trim_share_ = resolve_trim(self.trim, data.total, data.total) / data.total
         self.calibration_bound_ = None
         if data.classes is not None:
             self.classes_ = data.classes
@@ -156,7 +156,7 @@ class LinearATkCV(CallbackSupportMixin, FollowsX):
         judge, criterion = self._judge()
         search = default_search(
             few, judge, criterion, ks=int(self.ks) if self._counts_ks() else self._given_ks(total),
-            Cs_of=self._Cs_of, default_C=self._default_C, drop=self.drop_share_, max_iter=self.max_iter,
+            Cs_of=self._Cs_of, default_C=self._default_C, trim=self.trim_share_, max_iter=self.max_iter,
             random_state=self.random_state,
         )  # fmt: skip
         scale = 1.0
@@ -211,7 +211,7 @@ class LinearATkCV(CallbackSupportMixin, FollowsX):
         best = fit_encoded(self._template(k=self.k_share_, C=self.C_, tol=self.tol), data, like=self)
         self.best_estimator_ = best
         self.coef_, self.intercept_ = best.coef_, best.intercept_
-        self.threshold_, self.objective_, self.dual_gap_ = best.threshold_, best.objective_, best.dual_gap_
+        self.loss_threshold_, self.objective_, self.dual_gap_ = best.loss_threshold_, best.objective_, best.dual_gap_
         self.n_iter_ = best.n_iter_
 
     def _template(self, **options: Any) -> LinearATk:
@@ -225,7 +225,8 @@ class LinearATkCV(CallbackSupportMixin, FollowsX):
     def _given_ks(self, total: float) -> Array:
         """Return the grid of k as shares, ascending."""
         if self._counts_ks():
-            return default_ks_above(self.drop_share_, int(self.ks), self.calibration_bound_)
+            return default_ks_above(self.trim_share_, int(self.ks), self.calibration_bound_)
+        warn_of_one_row(*self.ks)
         ks = np.unique([resolve_k(k, total) / total for k in self.ks])
         if ks.size == 0:
             raise ValueError(f"ks is expected to be a number of grid points or a non-empty grid, got {shown(self.ks)}.")

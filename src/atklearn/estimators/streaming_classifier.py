@@ -36,8 +36,8 @@ class SGDATkClassifier(LinearClassifierMixin, StreamingATk):
     loss : {"log_loss", "hinge", "squared_hinge"} or IndividualLoss, default="log_loss"
         The individual loss. Only "log_loss" offers ``predict_proba``. A loss of your own runs interpreted: the same
         steps, some hundred times slower.
-    k : int or float, default=0.7
-        An int counts samples, a float is the fraction of them; ``1`` is the maximum loss, ``1.0`` the average loss.
+    k : int, float or "max", default=0.7
+        An int counts samples, a float is the fraction of them: ``1.0`` is the average loss, "max" the largest alone.
         A stream does not know its length: ``partial_fit`` and ``fit_blocks`` need a fraction.
     C : float, default=100.0
         Inverse regularisation strength, relative to the mean of the top k.
@@ -76,7 +76,7 @@ class SGDATkClassifier(LinearClassifierMixin, StreamingATk):
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
     intercept_ : ndarray of shape (1,) or (n_classes,)
     classes_ : ndarray of shape (n_classes,)
-    threshold_ : float or ndarray of shape (n_classes,)
+    loss_threshold_ : float or ndarray of shape (n_classes,)
         The learned lambda.
     k_share_ : float
         The k used, as part of the total weight: a value for the parameter ``k``.
@@ -127,7 +127,7 @@ class SGDATkClassifier(LinearClassifierMixin, StreamingATk):
         self,
         loss: str | IndividualLoss = "log_loss",
         *,
-        k: float = 0.7,
+        k: float | str = 0.7,
         C: float = 100.0,
         fit_intercept: bool = True,
         penalize_intercept: bool = False,

@@ -30,8 +30,8 @@ class SGDATkRegressor(RegressorMixin, StreamingATk):
     ----------
     loss : {"squared_error", "absolute_error", "huber"} or IndividualLoss, default="squared_error"
         The individual loss. A loss of your own runs interpreted: the same steps, some hundred times slower.
-    k : int or float, default=0.7
-        An int counts samples, a float is the fraction of them; ``1`` is the maximum loss, ``1.0`` the average loss.
+    k : int, float or "max", default=0.7
+        An int counts samples, a float is the fraction of them: ``1.0`` is the average loss, "max" the largest alone.
         A stream does not know its length: ``partial_fit`` and ``fit_blocks`` need a fraction.
     C : float, default=100.0
         Inverse regularisation strength, relative to the mean of the top k.
@@ -67,7 +67,7 @@ class SGDATkRegressor(RegressorMixin, StreamingATk):
     ----------
     coef_ : ndarray of shape (n_features,)
     intercept_ : float
-    threshold_ : float
+    loss_threshold_ : float
         The learned lambda.
     k_share_ : float
         The k used, as part of the total weight: a value for the parameter ``k``.
@@ -114,7 +114,7 @@ class SGDATkRegressor(RegressorMixin, StreamingATk):
         self,
         loss: str | IndividualLoss = "squared_error",
         *,
-        k: float = 0.7,
+        k: float | str = 0.7,
         C: float = 100.0,
         fit_intercept: bool = True,
         penalize_intercept: bool = False,

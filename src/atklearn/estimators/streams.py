@@ -19,7 +19,7 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from atklearn.encoding.encoded import Targets, check_training, intercept_kind
-from atklearn.losses.aggregate import average_top_k, resolve_k
+from atklearn.losses.aggregate import AverageTopK, resolve_k, warn_of_one_row
 from atklearn.losses.individual import Array, IndividualLoss, Task, resolve_individual_loss
 from atklearn.runtime.messages import shown, stack_level
 from atklearn.stochastic.sgd import (
@@ -85,7 +85,7 @@ class StreamingATk(BaseEstimator):
     _task: ClassVar[Task]
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "loss": [str, IndividualLoss],
-        "k": [Real],
+        "k": [Real, StrOptions({"max"})],
         "C": [Interval(Real, 0.0, None, closed="neither")],
         "fit_intercept": ["boolean"],
         "penalize_intercept": ["boolean"],
@@ -121,13 +121,15 @@ class StreamingATk(BaseEstimator):
 
     def _fraction(self, total: float | None) -> float:
         """Return k as a fraction of the total, which a stream does not know."""
-        if total is None and isinstance(self.k, Integral):
+        counts = isinstance(self.k, Integral) or self.k == "max"
+        if total is None and counts:
             raise ValueError(
-                "k as an int counts samples, and a stream does not say how many there are: k is expected to be a float "
-                f"in (0, 1], the fraction of samples in the top, got {shown(self.k)}."
+                'k as an int, or "max", counts samples, and a stream does not say how many there are: k is expected to '
+                f"be a float in (0, 1], the fraction of samples in the top, got {shown(self.k)}."
             )
+        warn_of_one_row(self.k)
         mass = resolve_k(self.k, 1.0 if total is None else total)
-        return mass / total if isinstance(self.k, Integral) and total is not None else float(self.k)
+        return mass / total if counts and total is not None else float(self.k)
 
     def _fit_rows(self, X: Any, targets: Targets, strata: Any) -> None:
         """Pass over the data as often as it takes, for each problem."""
@@ -200,7 +202,7 @@ class StreamingATk(BaseEstimator):
         thresholds = [descent.threshold for descent in stream.descents]
         self.coef_ = np.array([descent.weights for descent in stream.descents]).astype(dtype)
         self.intercept_ = np.array([descent.intercept for descent in stream.descents]).astype(dtype)
-        self.threshold_ = thresholds[0] if len(thresholds) == 1 else np.array(thresholds)
+        self.loss_threshold_ = thresholds[0] if len(thresholds) == 1 else np.array(thresholds)
         self.n_iter_ = n_iter
         self.t_ = stream.descents[0].n_visits
         self.k_share_ = float(stream.descents[0].rule.fraction)
@@ -260,4 +262,4 @@ def _warn_if_falling(plans: list[_Plan]) -> None:
 def _aggregate_loss(descent: Descent, X: Any, target: Array, mass: Array) -> float:
     """Return the average top-k loss of the iterate on some rows."""
     losses = descent.loss(X @ descent.weights + descent.intercept, target)
-    return average_top_k(descent.rule.fraction).value(losses, mass)
+    return AverageTopK(descent.rule.fraction).value(losses, mass)

@@ -27,7 +27,7 @@ class ATkSVC(ClassifierMixin, KernelATk):
 
     This is the AT_k-SVM of the paper (Eqs. 5 and 6) with a bias. ``k`` spans the maximum loss (k = 1), nu-support
     vector classification (nu = k / n, with a scale that is set by C) and the plain support vector machine (k = 1.0,
-    that is k = n, and every k above the number that is shown by ``threshold_ = 0``). Unlike nu, no k is infeasible.
+    that is k = n, and every k above the number that is shown by ``loss_threshold_ = 0``). Every k is feasible.
     ``dual_gap_`` certifies how far ``objective_`` can be from the optimum. With more than two classes, one classifier
     is fitted per class against the rest.
 
@@ -44,10 +44,10 @@ class ATkSVC(ClassifierMixin, KernelATk):
         variance taken under the sample weights, "auto" is 1 / n_features.
     coef0 : float, default=0.0
         Constant in the "poly" and "sigmoid" kernels.
-    k : int or float, default=0.7
-        An int counts samples, a float is the fraction of them; ``1`` is the maximum loss, ``1.0`` the average loss.
-        With sample or class weights, k counts weight. Too small a k on noisy data collapses to f = 0: see
-        :class:`atklearn.CollapseWarning`.
+    k : int, float or "max", default=1.0
+        An int counts samples, a float is the fraction of them: ``1.0`` is the average loss, "max" the largest alone.
+        With sample or class weights, k counts weight. With the hinge, k is a second name for C (:doc:`/theory`): choose
+        C first. Too small a k on noisy data collapses to f = 0: see :class:`atklearn.CollapseWarning`.
     C : float, default=100.0
         Inverse regularisation strength, relative to the mean of the top k. Scikit-learn's C, relative to the sum of
         losses, equals ours divided by n at k = n, and by k in general.
@@ -77,9 +77,9 @@ class ATkSVC(ClassifierMixin, KernelATk):
         Weights of the features, only with ``kernel="linear"``.
     intercept_ : ndarray of shape (1,) or (n_classes,)
     classes_ : ndarray of shape (n_classes,)
-    threshold_ : float or ndarray of shape (n_classes,)
+    loss_threshold_ : float or ndarray of shape (n_classes,)
         The k-th largest loss, the paper's lambda; rho = 1 - lambda.
-    sample_weights_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
+    top_weights_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
         Worst-case weights of the samples, ``alpha / C``. They sum to one, or to less where the threshold is zero.
     dual_gap_ : float or ndarray of shape (n_classes,)
         How far ``objective_`` can be from the optimum: the certificate.
@@ -130,7 +130,7 @@ class ATkSVC(ClassifierMixin, KernelATk):
         degree: int = 3,
         gamma: str | float = "scale",
         coef0: float = 0.0,
-        k: float = 0.7,
+        k: float | str = 1.0,
         C: float = 100.0,
         fit_intercept: bool = True,
         class_weight: dict[Any, float] | str | None = None,
@@ -217,8 +217,8 @@ class ATkSVR(RegressorMixin, KernelATk):
         variance taken under the sample weights, "auto" is 1 / n_features.
     coef0 : float, default=0.0
         Constant in the "poly" and "sigmoid" kernels.
-    k : int or float, default=0.7
-        An int counts samples, a float is the fraction of them; ``1`` is the maximum error, ``1.0`` the average error.
+    k : int, float or "max", default=0.7
+        An int counts samples, a float is the fraction of them; ``1.0`` is the average error, "max" the largest.
         With sample weights, k counts weight.
     C : float, default=100.0
         Inverse regularisation strength, relative to the mean of the top k; ``NuSVR``'s C equals ours divided by k.
@@ -245,9 +245,9 @@ class ATkSVR(RegressorMixin, KernelATk):
     coef_ : ndarray of shape (1, n_features)
         Weights of the features, only with ``kernel="linear"``.
     intercept_ : ndarray of shape (1,)
-    threshold_ : float
+    loss_threshold_ : float
         The k-th largest error, the paper's lambda: half the width of the tube.
-    sample_weights_ : ndarray of shape (n_samples,)
+    top_weights_ : ndarray of shape (n_samples,)
         Worst-case weights of the samples, ``|dual_coef_| / C``. They sum to one, or to less where the threshold is
         zero.
     dual_gap_ : float
@@ -280,7 +280,7 @@ class ATkSVR(RegressorMixin, KernelATk):
     >>> from sklearn.datasets import load_diabetes
     >>> X, y = load_diabetes(return_X_y=True)
     >>> model = ATkSVR(k=0.3, C=1e5).fit(X, y)
-    >>> bool(abs(y - model.predict(X)).max() > model.threshold_ > 0)
+    >>> bool(abs(y - model.predict(X)).max() > model.loss_threshold_ > 0)
     True
     """
 
@@ -293,7 +293,7 @@ class ATkSVR(RegressorMixin, KernelATk):
         degree: int = 3,
         gamma: str | float = "scale",
         coef0: float = 0.0,
-        k: float = 0.7,
+        k: float | str = 0.7,
         C: float = 100.0,
         fit_intercept: bool = True,
         tol: float = 1e-3,

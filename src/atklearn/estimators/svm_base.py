@@ -19,7 +19,7 @@ from atklearn.encoding.encoded import Targets, check_features, check_training, p
 from atklearn.estimators.fitting import keeping_fitted_state, warn_unless_converged
 from atklearn.kernel.problem import Kernel, KernelMatrix, KernelProblem
 from atklearn.kernel.solve import solve_kernel
-from atklearn.losses.aggregate import resolve_k
+from atklearn.losses.aggregate import resolve_k, warn_of_one_row
 from atklearn.losses.individual import Array
 
 __all__ = ["KernelATk"]
@@ -34,7 +34,7 @@ class KernelATk(BaseEstimator):
         "degree": [Interval(Integral, 0, None, closed="left")],
         "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="left")],
         "coef0": [Interval(Real, None, None, closed="neither")],
-        "k": [Real],
+        "k": [Real, StrOptions({"max"})],
         "C": [Interval(Real, 0.0, None, closed="neither")],
         "fit_intercept": ["boolean"],
         "tol": [Interval(Real, 0.0, None, closed="neither")],
@@ -82,6 +82,7 @@ class KernelATk(BaseEstimator):
                 )
             targets = self._targets(y, sample_weight)
             gram = self._gram(X, targets.weight, targets.kept)
+            warn_of_one_row(self.k)
             k = resolve_k(self.k, targets.total)
             problems = [
                 KernelProblem(
@@ -131,8 +132,8 @@ class KernelATk(BaseEstimator):
         self.intercept_ = np.array([solution.intercept for solution in solutions])
         pairs = zip(problems, solutions, strict=True)
         weights = targets.spread([problem.sample_weights(solution) for problem, solution in pairs])
-        self.sample_weights_ = weights[:, 0] if len(solutions) == 1 else weights
-        self.threshold_ = plain([solution.threshold for solution in solutions])
+        self.top_weights_ = weights[:, 0] if len(solutions) == 1 else weights
+        self.loss_threshold_ = plain([solution.threshold for solution in solutions])
         self.dual_gap_ = plain([solution.dual_gap for solution in solutions])
         self.objective_ = plain([solution.objective for solution in solutions])
         self.n_iter_ = plain([solution.n_iter for solution in solutions])

@@ -9,7 +9,7 @@ from atklearn.core.problem import Certificate, Solution, StopReason
 from atklearn.kernel.polish import n_free, polish
 from atklearn.kernel.problem import KernelProblem
 from atklearn.kernel.reductions import LibsvmCall, reduce_to_libsvm
-from atklearn.losses.aggregate import average_top_k
+from atklearn.losses.aggregate import AverageTopK
 from atklearn.losses.individual import Array
 
 __all__ = ["kernel_collapse_limit", "solve_kernel"]
@@ -118,4 +118,4 @@ def kernel_collapse_limit(problem: KernelProblem) -> float:
     )
     solution = solve_kernel(average, tol=1e-3, max_iter=_ESTIMATE_ITERATIONS)
     residual = problem.y - problem.gram.times(solution.coef) - solution.intercept
-    return total * average_top_k(1.0).value(average.losses(residual), problem.mass)
+    return total * AverageTopK(1.0).value(average.losses(residual), problem.mass)

@@ -2,62 +2,99 @@
 
 Every aggregate here is the mean of a slice of the losses in descending order:
 
-====================  ==================  ======
-aggregate             slice               convex
-====================  ==================  ======
-:func:`average`       ``[0 : n]``         yes
-:func:`maximum`       ``[0 : 1]``         yes
-:func:`average_top_k` ``[0 : k]``         yes
-:func:`top_k`         ``[k - 1 : k]``     only k = 1
-:func:`average_bottom_k` ``[n - k : n]``  only k = n
-:func:`ranked_range`  ``[start : stop]``  only start = 0
-====================  ==================  ======
+========================  ==================  ==============
+aggregate                 slice               convex
+========================  ==================  ==============
+:class:`Average`          ``[0 : n]``         yes
+:class:`Maximum`          ``[0 : 1]``         yes
+:class:`AverageTopK`      ``[0 : k]``         yes
+:class:`TopK`             ``[k - 1 : k]``     only k = 1
+:class:`AverageBottomK`   ``[n - k : n]``     only k = n
+:class:`RankedRange`      ``[start : stop]``  only start = 0
+========================  ==================  ==============
 
 With sample weights, counts become mass: a sample of weight 2 fills two places of the list, and a slice that ends
-inside a sample takes it in part. Their smooth relative, which is no slice, is :func:`atklearn.losses.tilting.tilted`.
+inside a sample takes it in part. Their smooth relative, which is no slice, is :class:`atklearn.aggregates.Tilted`.
 """
 
 from __future__ import annotations
 
+import warnings
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from atklearn.losses.individual import Array
-from atklearn.runtime.messages import shown
+from atklearn.runtime.messages import shown, stack_level
 
 __all__ = [
+    "Average",
+    "AverageBottomK",
+    "AverageTopK",
+    "Maximum",
+    "OneRowWarning",
     "RankedRange",
-    "average",
-    "average_bottom_k",
+    "SlicedMean",
+    "TopK",
     "average_top_k",
     "check_k",
     "check_losses",
-    "maximum",
     "ranked_loss",
-    "ranked_range",
-    "resolve_drop",
     "resolve_k",
-    "top_k",
+    "resolve_trim",
     "top_sum",
+    "warn_of_one_row",
 ]
 
 # Fractions such as 0.07 * 100 miss the whole number they mean; a slice end this close to a sample's end is that end.
 _ROUNDING = 1e-12
 
 
-def resolve_k(k: float, total: float) -> float:
-    """Turn ``k`` into an amount of sample weight, above 0 and up to the total: an int counts, a float is a fraction.
+class OneRowWarning(UserWarning):
+    """Warned of where k is the int 1, which is one sample, since 1.0 is often meant, which is all of them.
 
-    ``1`` is one sample, ``1.0`` is all of them.
+    ``k="max"`` is one sample without a warning.
 
     Examples
     --------
-    >>> resolve_k(3, 10), resolve_k(0.25, 10), resolve_k(1.0, 10)
-    (3.0, 2.5, 10.0)
+    >>> import warnings
+    >>> from atklearn import ATkRegressor, OneRowWarning
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0]], [0.0, 1.0, 1.0, 4.0]
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always", OneRowWarning)
+    ...     model = ATkRegressor(k=1).fit(X, y)
+    >>> print(caught[0].message)
+    k=1 is an int and counts samples: one row, the largest loss alone. Write k=1.0 for all, k='max' for one.
+    >>> bool((model.coef_ == ATkRegressor(k="max").fit(X, y).coef_).all())
+    True
     """
+
+
+def warn_of_one_row(*ks: Any) -> None:
+    """Warn, once for all ``ks``, if one of them is the int 1."""
+    if any(isinstance(k, Integral) and k == 1 for k in ks):
+        warnings.warn(
+            "k=1 is an int and counts samples: one row, the largest loss alone. Write k=1.0 for all, k='max' for one.",
+            OneRowWarning,
+            stacklevel=stack_level(),
+        )
+
+
+def resolve_k(k: float | str, total: float) -> float:
+    """Turn ``k`` into an amount of sample weight, above 0 and up to the total: an int counts, a float is a fraction.
+
+    ``1`` and ``"max"`` are one sample, ``1.0`` is all of them.
+
+    Examples
+    --------
+    >>> resolve_k(3, 10), resolve_k(0.25, 10), resolve_k(1.0, 10), resolve_k("max", 10)
+    (3.0, 2.5, 10.0, 1.0)
+    """
+    k = 1 if isinstance(k, str) and k == "max" else k
     if isinstance(k, Integral) and not isinstance(k, bool) and not 1 <= k <= total * (1 + _ROUNDING):
         raise ValueError(
             f"k as an int counts samples (units of sample weight) and is expected in [1, {total:g}], got {k}; "
@@ -67,37 +104,37 @@ def resolve_k(k: float, total: float) -> float:
     return min(float(k), float(total)) if isinstance(k, Integral) else float(k) * float(total)
 
 
-def resolve_drop(drop: float, k: float, total: float) -> float:
-    """Turn ``drop`` into an amount of sample weight: an int counts, a float is a fraction of the total.
+def resolve_trim(trim: float, k: float, total: float) -> float:
+    """Turn ``trim`` into an amount of sample weight: an int counts, a float is a fraction of the total.
 
-    ``0`` drops nothing, ``1`` one sample, ``0.1`` a tenth of them. The range ends at ``k`` units of weight, and has to
+    ``0`` trims nothing, ``1`` one sample, ``0.1`` a tenth of them. The range ends at ``k`` units of weight, and has to
     begin before.
 
     Examples
     --------
-    >>> resolve_drop(2, 10.0, 10.0), resolve_drop(0.25, 10.0, 10.0)
+    >>> resolve_trim(2, 10.0, 10.0), resolve_trim(0.25, 10.0, 10.0)
     (2.0, 2.5)
     """
-    if isinstance(drop, bool | np.bool_) or not isinstance(drop, Real) or not drop >= 0:
+    if isinstance(trim, bool | np.bool_) or not isinstance(trim, Real) or not trim >= 0:
         raise ValueError(
-            "drop is expected to be an int >= 0 (a count of samples) or a float in [0, 1) (a fraction of them), "
-            f"got {shown(drop)}."
+            "trim is expected to be an int >= 0 (a count of samples) or a float in [0, 1) (a fraction of them), "
+            f"got {shown(trim)}."
         )
-    if not isinstance(drop, Integral) and drop >= 1.0:
+    if not isinstance(trim, Integral) and trim >= 1.0:
         raise ValueError(
-            f"drop as a float is a fraction of the samples and is expected in [0, 1), got {shown(drop)}; "
+            f"trim as a float is a fraction of the samples and is expected in [0, 1), got {shown(trim)}; "
             "pass an int to count samples."
         )
-    amount = float(drop) if isinstance(drop, Integral) else float(drop) * float(total)
+    amount = float(trim) if isinstance(trim, Integral) else float(trim) * float(total)
     if amount >= least_mass(k):
         raise ValueError(
-            f"drop is expected to leave a range that ends at k: below {k:g} of {total:g} samples, got "
-            f"drop={shown(drop)}, which is {amount:g}; lower drop or raise k."
+            f"trim is expected to leave a range that ends at k: below {k:g} of {total:g} samples, got "
+            f"trim={shown(trim)}, which is {amount:g}; lower trim or raise k."
         )
     return amount
 
 
-def check_k(k: float) -> None:
+def check_k(k: float | str) -> None:
     """Raise ValueError unless ``k`` is a count of at least one, or a fraction in (0, 1]."""
     if isinstance(k, bool | np.bool_) or not isinstance(k, Real):
         raise ValueError(
@@ -116,39 +153,19 @@ def check_k(k: float) -> None:
         )
 
 
-@dataclass(frozen=True)
-class RankedRange:
-    """The mean of the losses ranked ``start`` to ``stop`` from the top.
+class SlicedMean(ABC):
+    """The mean of a slice of the losses in descending order."""
 
-    Make one with :func:`average`, :func:`maximum`, :func:`average_top_k`, :func:`top_k`, :func:`average_bottom_k` or
-    :func:`ranked_range`.
-
-    Parameters
-    ----------
-    start, stop : int or float
-        Where the slice begins and ends: an int counts samples, a float is the fraction of them; 0 is the top.
-    from_bottom : bool, default=False
-        Whether ranks count from the smallest loss instead.
-
-    Examples
-    --------
-    >>> from atklearn import average_top_k
-    >>> losses = [3.0, 0.0, 2.0, 2.0]
-    >>> at2 = average_top_k(2)
-    >>> at2.value(losses), at2.threshold(losses), at2.is_convex
-    (2.5, 2.0, True)
-    >>> at2.weights(losses)  # the tie shares its place
-    array([0.5 , 0.  , 0.25, 0.25])
-    """
-
-    start: float
-    stop: float
-    from_bottom: bool = False
+    @property
+    @abstractmethod
+    def ends(self) -> tuple[float, float, bool]:
+        """Where the slice begins and ends, as a count or a share; True if ranks count from the smallest loss."""
 
     @property
     def is_convex(self) -> bool:
         """Whether the aggregate is convex in the losses whatever their number."""
-        return self.start == 0 and (not self.from_bottom or (self.stop == 1.0 and isinstance(self.stop, float)))
+        start, stop, from_bottom = self.ends
+        return start == 0 and (not from_bottom or (stop == 1.0 and isinstance(stop, float)))
 
     def value(self, losses: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None) -> float:
         """Return the aggregate loss.
@@ -201,47 +218,52 @@ class RankedRange:
 
     def _bounds(self, loss: Array, weight: Array | None) -> tuple[float, float]:
         total = float(loss.size) if weight is None else float(weight.sum())
-        start = 0.0 if self.start == 0 else resolve_k(self.start, total)
-        stop = resolve_k(self.stop, total)
+        first, last, from_bottom = self.ends
+        start, stop = 0.0 if first == 0 else resolve_k(first, total), resolve_k(last, total)
         if not start < stop:
             raise ValueError(
                 f"A ranked range is expected to have start < stop, got [{start:g}, {stop:g}] of {total:g} samples."
             )
-        return (total - stop, total - start) if self.from_bottom else (start, stop)
+        return (total - stop, total - start) if from_bottom else (start, stop)
 
 
-def average() -> RankedRange:
-    """Take the mean of all losses.
-
-    Returns
-    -------
-    RankedRange
+@dataclass(frozen=True)
+class Average(SlicedMean):
+    """The mean of all losses.
 
     Examples
     --------
-    >>> average().value([3.0, 0.0, 2.0, 2.0])
+    >>> from atklearn.aggregates import Average
+    >>> Average().value([3.0, 0.0, 2.0, 2.0])
     1.75
     """
-    return RankedRange(0, 1.0)
+
+    @property
+    def ends(self) -> tuple[float, float, bool]:
+        """All losses."""
+        return 0, 1.0, False
 
 
-def maximum() -> RankedRange:
-    """Take the largest loss (with sample weights: the mean of the largest one unit of weight).
-
-    Returns
-    -------
-    RankedRange
+@dataclass(frozen=True)
+class Maximum(SlicedMean):
+    """The largest loss (with sample weights: the mean of the largest one unit of weight).
 
     Examples
     --------
-    >>> maximum().value([3.0, 0.0, 2.0, 2.0])
+    >>> from atklearn.aggregates import Maximum
+    >>> Maximum().value([3.0, 0.0, 2.0, 2.0])
     3.0
     """
-    return RankedRange(0, 1)
+
+    @property
+    def ends(self) -> tuple[float, float, bool]:
+        """The largest loss."""
+        return 0, 1, False
 
 
-def average_top_k(k: float) -> RankedRange:
-    """Take the mean of the k largest losses, AT_k (Eq. 1 of the paper).
+@dataclass(frozen=True)
+class AverageTopK(SlicedMean):
+    """The mean of the k largest losses, AT_k (Eq. 1 of the paper).
 
     Lemma 1: ``AT_k(l) = min over lambda of lambda + sum([l_i - lambda]_+) / k``, attained at the threshold.
 
@@ -250,73 +272,123 @@ def average_top_k(k: float) -> RankedRange:
     k : int or float
         An int counts samples, a float is the fraction of them.
 
-    Returns
-    -------
-    RankedRange
-
     Examples
     --------
-    >>> average_top_k(3).value([3.0, 0.0, 2.0, 1.0]), average_top_k(0.5).value([3.0, 0.0, 2.0, 1.0])
-    (2.0, 2.5)
+    >>> from atklearn.aggregates import AverageTopK
+    >>> losses = [3.0, 0.0, 2.0, 2.0]
+    >>> at2 = AverageTopK(2)
+    >>> at2.value(losses), at2.threshold(losses), at2.is_convex
+    (2.5, 2.0, True)
+    >>> at2.weights(losses)  # the tie shares its place
+    array([0.5 , 0.  , 0.25, 0.25])
     """
-    return RankedRange(0, k)
+
+    k: float
+
+    @property
+    def ends(self) -> tuple[float, float, bool]:
+        """The k largest losses."""
+        return 0, self.k, False
 
 
-def top_k(k: int) -> RankedRange:
-    """Take the k-th largest loss.
+@dataclass(frozen=True)
+class TopK(SlicedMean):
+    """The k-th largest loss.
 
     Parameters
     ----------
     k : int
 
-    Returns
-    -------
-    RankedRange
-
     Examples
     --------
-    >>> top_k(2).value([3.0, 0.0, 2.0, 1.0])
+    >>> from atklearn.aggregates import TopK
+    >>> TopK(2).value([3.0, 0.0, 2.0, 1.0])
     2.0
     """
-    return RankedRange(k - 1, k)
+
+    k: int
+
+    @property
+    def ends(self) -> tuple[float, float, bool]:
+        """The k-th largest loss."""
+        return self.k - 1, self.k, False
 
 
-def average_bottom_k(k: float) -> RankedRange:
-    """Take the mean of the k smallest losses, the aggregate of self-paced learning.
+@dataclass(frozen=True)
+class AverageBottomK(SlicedMean):
+    """The mean of the k smallest losses, the aggregate of self-paced learning.
 
     Parameters
     ----------
     k : int or float
-
-    Returns
-    -------
-    RankedRange
+        An int counts samples, a float is the fraction of them.
 
     Examples
     --------
-    >>> average_bottom_k(3).value([3.0, 0.0, 2.0, 1.0])
+    >>> from atklearn.aggregates import AverageBottomK
+    >>> AverageBottomK(3).value([3.0, 0.0, 2.0, 1.0])
     1.0
     """
-    return RankedRange(0, k, from_bottom=True)
+
+    k: float
+
+    @property
+    def ends(self) -> tuple[float, float, bool]:
+        """The k smallest losses."""
+        return 0, self.k, True
 
 
-def ranked_range(start: float, stop: float) -> RankedRange:
-    """Take the mean of the losses ranked ``start + 1`` to ``stop`` from the top (average of ranked range, AoRR).
+@dataclass(frozen=True)
+class RankedRange(SlicedMean):
+    """The mean of the losses ranked ``start + 1`` to ``stop`` from the top (average of ranked range, AoRR).
 
     Parameters
     ----------
     start, stop : int or float
-
-    Returns
-    -------
-    RankedRange
+        An int counts samples, a float is the fraction of them; 0 is the top.
 
     Examples
     --------
-    >>> ranked_range(1, 3).value([900.0, 3.0, 2.0, 0.0])  # the largest is set aside
+    >>> from atklearn.aggregates import RankedRange
+    >>> RankedRange(1, 3).value([900.0, 3.0, 2.0, 0.0])  # the largest is set aside
     2.5
     """
-    return RankedRange(start, stop)
+
+    start: float
+    stop: float
+
+    @property
+    def ends(self) -> tuple[float, float, bool]:
+        """The losses ranked ``start + 1`` to ``stop``."""
+        return self.start, self.stop, False
+
+
+def average_top_k(losses: npt.ArrayLike, k: float, sample_weight: npt.ArrayLike | None = None) -> float:
+    """Return the mean of the k largest losses, AT_k (Eq. 1 of the paper).
+
+    Parameters
+    ----------
+    losses : array-like of shape (n,)
+    k : int or float
+        An int counts samples, a float is the fraction of them.
+    sample_weight : array-like of shape (n,), default=None
+        Weights count as repetitions do.
+
+    Returns
+    -------
+    value : float
+
+    See Also
+    --------
+    atklearn.aggregates.AverageTopK : the threshold and the weight of every loss, too.
+
+    Examples
+    --------
+    >>> from atklearn import average_top_k
+    >>> average_top_k([3.0, 0.0, 2.0, 1.0], 3), average_top_k([3.0, 0.0, 2.0, 1.0], 0.5)
+    (2.0, 2.5)
+    """
+    return AverageTopK(k).value(losses, sample_weight)
 
 
 def check_losses(losses: npt.ArrayLike, sample_weight: npt.ArrayLike | None) -> tuple[Array, Array | None]:

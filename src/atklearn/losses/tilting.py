@@ -13,11 +13,11 @@ from atklearn.losses.aggregate import check_losses
 from atklearn.losses.individual import Array
 from atklearn.runtime.messages import shown
 
-__all__ = ["TiltedLoss", "tilted"]
+__all__ = ["Tilted"]
 
 
 @dataclass(frozen=True)
-class TiltedLoss:
+class Tilted:
     r"""The tilted empirical risk of TERM, with a tilt t.
 
     .. math:: \frac{1}{t} \log \Big( \frac{1}{n} \sum_i e^{t \ell_i} \Big)
@@ -32,11 +32,11 @@ class TiltedLoss:
 
     It grows with t, and with every loss. For t >= 0 it is convex in the losses, for t <= 0 concave.
 
-    It is the smooth relative of the slices of :class:`atklearn.RankedRange`. For t > 0 it turns to the hardest
-    samples as AT_k does: AT_k is the largest weighted mean of the losses under weights of at most 1 / k, the tilted
-    loss under weights that pay for their distance from equal ones, KL(q || 1/n) / t. Hence
-    ``AT_k <= tilted + log(n / k) / t``. For t < 0 it turns away from them as the trimmed mean does, but no sample is
-    ever out: an outlier has a small weight in place of none.
+    It is the smooth relative of :class:`atklearn.aggregates.RankedRange`. For t > 0 it turns to the hardest samples as
+    AT_k does: AT_k is the largest weighted mean of the losses under weights of at most 1 / k, the tilted loss under
+    weights that pay for their distance from equal ones, KL(q || 1/n) / t. Hence ``AT_k <= tilted + log(n / k) / t``.
+    For t < 0 it turns away from them as the trimmed mean does, but no sample is ever out: an outlier has a small weight
+    in place of none.
 
     The estimators here do not train with it; the aggregate is for looking at losses, and ``weights`` is its gradient.
 
@@ -52,11 +52,11 @@ class TiltedLoss:
     Examples
     --------
     >>> import numpy as np
-    >>> from atklearn import tilted
+    >>> from atklearn.aggregates import Tilted
     >>> losses = np.array([0.0, 1.0, 2.0, 9.0])
-    >>> [round(tilted(t).value(losses), 2) for t in (-50.0, -1.0, 0.0, 1.0, 50.0)]
+    >>> [round(Tilted(t).value(losses), 2) for t in (-50.0, -1.0, 0.0, 1.0, 50.0)]
     [0.03, 0.98, 3.0, 7.62, 8.97]
-    >>> tilted(-1.0).weights(losses).round(3)  # the outlier hardly counts
+    >>> Tilted(-1.0).weights(losses).round(3)  # the outlier hardly counts
     array([0.665, 0.245, 0.09 , 0.   ])
     """
 
@@ -130,24 +130,3 @@ class TiltedLoss:
         """Return t times the distance from the extreme, at most 0 where there is weight, so that nothing overflows."""
         with np.errstate(over="ignore"):  # minus infinity is as good an exponent as any that is large
             return np.asarray(np.minimum(float(self.t) * (loss - self._extreme(loss, mass)), 0.0))
-
-
-def tilted(t: float) -> TiltedLoss:
-    """Take ``log(mean(exp(t * losses))) / t``: the average at t = 0, close to the maximum for large t.
-
-    Parameters
-    ----------
-    t : float
-        The tilt. Above 0 the large losses count more, below 0 less.
-
-    Returns
-    -------
-    TiltedLoss
-
-    Examples
-    --------
-    >>> losses = [0.0, 1.0, 2.0, 9.0]
-    >>> tilted(0.0).value(losses), tilted(100.0).value(losses) > 8.9
-    (3.0, True)
-    """
-    return TiltedLoss(t)

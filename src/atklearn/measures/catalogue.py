@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from atklearn.losses.aggregate import average_top_k
+from atklearn.losses.aggregate import AverageTopK
 from atklearn.losses.individual import Array, Task
 from atklearn.measures.answers import TAIL_SHARE, Answers
 from atklearn.measures.separation import area_under_roc, average_precision
@@ -142,7 +142,7 @@ class Measure:
 
 def mean_of_largest_losses(answers: Answers, k: float = TAIL_SHARE) -> Array:
     """Return the average top-k of the losses: an int k counts samples, a float is the fraction of them."""
-    value = average_top_k(k).value
+    value = AverageTopK(k).value
     return np.asarray(np.apply_along_axis(value, -1, answers.losses, answers.sample_weight))
 
 

@@ -34,7 +34,7 @@ class ArrayChunks(Chunks):
     ----------
     X : array of shape (n_samples, n_features), or path-like
         Anything that can be sliced by rows, such as an array in a memory-mapped file; or the name of a .npy file.
-    chunk_rows : int, default=None
+    chunk_size : int, default=None
         Rows in a chunk; if None, those of some 64 MB.
     executor : concurrent.futures.Executor, default=None
         Works on chunks; if None, threads, as many as there are cores. Processes open memory-mapped files by
@@ -53,7 +53,7 @@ class ArrayChunks(Chunks):
     >>> with tempfile.TemporaryFile() as file:
     ...     X = np.memmap(file, dtype=np.float64, shape=(1000, 5))
     ...     X[:] = rng.standard_normal(X.shape)
-    ...     model = ATkClassifier(k=0.5).fit(ArrayChunks(X, chunk_rows=300), X[:, 0] > 0.0)
+    ...     model = ATkClassifier(k=0.5).fit(ArrayChunks(X, chunk_size=300), X[:, 0] > 0.0)
     >>> bool(model.dual_gap_ <= 1e-6 * model.objective_), model.n_passes_ > 5
     (True, True)
     """
@@ -62,13 +62,13 @@ class ArrayChunks(Chunks):
         self,
         X: Any,
         *,
-        chunk_rows: int | None = None,
+        chunk_size: int | None = None,
         executor: Executor | None = None,
         checkpoint: str | PathLike[str] | None = None,
     ) -> None:
         super().__init__(checkpoint=checkpoint)
-        if chunk_rows is not None and (not isinstance(chunk_rows, Integral) or chunk_rows < 1):
-            raise ValueError(f"chunk_rows is expected to be an int >= 1, or None, got {shown(chunk_rows)}.")
+        if chunk_size is not None and (not isinstance(chunk_size, Integral) or chunk_size < 1):
+            raise ValueError(f"chunk_size is expected to be an int >= 1, or None, got {shown(chunk_size)}.")
         if executor is not None and not isinstance(executor, Executor):
             raise ValueError(
                 f"executor is expected to be one of concurrent.futures, or None, got {shown(executor)}; say, "
@@ -83,7 +83,7 @@ class ArrayChunks(Chunks):
             )
         if shape[0] == 0 or shape[1] == 0:
             raise ValueError(f"X is expected to have rows and columns, got shape {shown(shape)}.")
-        self.chunk_rows, self.executor = chunk_rows, executor
+        self.chunk_size, self.executor = chunk_size, executor
 
     def ends(self) -> list[int]:
         """Return where chunks end.
@@ -93,7 +93,7 @@ class ArrayChunks(Chunks):
         ends : list of int
         """
         n_rows, n_columns = self.X.shape
-        rows = int(self.chunk_rows or max(_CHUNK // (8 * n_columns), 1))
+        rows = int(self.chunk_size or max(_CHUNK // (8 * n_columns), 1))
         return [*range(rows, n_rows, rows), n_rows]
 
     def open(self, y: Any, sample_weight: Any = None) -> ChunkedData:

@@ -120,21 +120,21 @@ class _State:
 @steady_blas()
 def solve_ranked(
     problems: Sequence[Problem],
-    drop: float,
+    trim: float,
     *,
     tol: float = 1e-6,
     max_iter: int = 1000,
     starts: Sequence[Solution | None] | None = None,
-    n_starts: int = 50,
+    n_init: int = 50,
     progress: Sequence[Progress | None] | None = None,
 ) -> RankedFit:
-    """Minimise the mean of the losses ranked ``drop`` to k, and the penalty, to a critical point.
+    """Minimise the mean of the losses ranked ``trim`` to k, and the penalty, to a critical point.
 
     Parameters
     ----------
     problems : sequence of Problem
         Of AT_k, one or one per class, on the same rows in memory.
-    drop : float
+    trim : float
         The mass set aside, below k.
     tol : float
         The duality gap allowed in the last convex problem, relative to its objective.
@@ -142,7 +142,7 @@ def solve_ranked(
         The Newton steps allowed per convex problem.
     starts : sequence of Solution, default=None
         Solutions of neighbouring problems: the only start, if they are given.
-    n_starts : int
+    n_init : int
         Number of random starts beside the solution of AT_k: models of a few rows each.
     progress : sequence of callables, default=None
         One per problem: see :func:`atklearn.core.solve.solve_linear`.
@@ -152,7 +152,7 @@ def solve_ranked(
     RankedFit
     """
     inside = [problem.conditioned() or problem for problem in problems]
-    ranged = RangedProblem(inside, drop)
+    ranged = RangedProblem(inside, trim)
     given = [] if starts is None else [start for start in starts if start is not None]
     if len(given) == len(problems):
         begin = _State.near(
@@ -160,11 +160,11 @@ def solve_ranked(
             [replace(start, coef=problem.inward(start.coef)) for problem, start in zip(inside, given, strict=True)],
         )
     else:
-        begin = _best_start(ranged, tol, max_iter, n_starts)
+        begin = _best_start(ranged, tol, max_iter, n_init)
     listeners = [None] * len(problems) if progress is None else progress
     outside, solutions, values = _Descent(ranged, tol, max_iter, listeners).run(begin)
     if any(problem.units is not None for problem in inside):
-        ranged = RangedProblem(problems, drop)
+        ranged = RangedProblem(problems, trim)
         outside = ranged.outside(outside.aside)
         solutions = _in_the_users_units(outside, inside, solutions, tol, max_iter)
     ranked = np.flatnonzero(outside.aside >= 0.5 * ranged.rows.mass)
@@ -173,13 +173,13 @@ def solve_ranked(
     return RankedFit(outside, solutions, ranked, ranged.shares_aside(outside.aside), values)
 
 
-def _best_start(whole: RangedProblem, tol: float, max_iter: int, n_starts: int) -> _State:
+def _best_start(whole: RangedProblem, tol: float, max_iter: int, n_init: int) -> _State:
     """Return the models to start from: found on few of the rows, then on more of them, where there are many."""
     n_rows = whole.rows.n_rows
     enough = max(_FEW_ROWS, _ROWS_PER_COLUMN * whole.rows.n_columns)
     problem = whole.thinned(enough) if n_rows > enough else whole
     top = [solve_linear(each, tol=max(tol, _ROUGH), max_iter=max_iter).coef for each in problem.problems]
-    states = [_State(problem, models) for models in [top, *random_starts(problem, n_starts, _BEST)]]
+    states = [_State(problem, models) for models in [top, *random_starts(problem, n_init, _BEST)]]
     tried = [_after_rough_rounds(problem, state, max_iter) for state in states]
     best = min(tried, key=lambda state: state.value)
     if n_rows >= _MANY * enough:

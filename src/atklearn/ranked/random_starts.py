@@ -140,9 +140,9 @@ def _values_and_left(problem: RangedProblem, models: Array) -> tuple[Array, Arra
     mass = problem.rows.mass[order]
     ends = np.cumsum(mass, axis=1)
     # of each row, counted from the top: what lies beyond the rows set aside, and of that what lies before k
-    beyond = np.clip(ends - problem.drop, 0.0, mass)
+    beyond = np.clip(ends - problem.trim, 0.0, mass)
     counted = beyond - np.clip(ends - problem.k, 0.0, mass)
     sums = (counted * np.take_along_axis(totals, order, axis=1)).sum(axis=1)
     left = np.empty_like(beyond)
     np.put_along_axis(left, order, beyond, axis=1)
-    return np.asarray(sums / (problem.k - problem.drop) + penalties), left
+    return np.asarray(sums / (problem.k - problem.trim) + penalties), left

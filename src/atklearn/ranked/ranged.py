@@ -90,12 +90,12 @@ class RangedProblem:
     ----------
     problems : sequence of Problem
         Of AT_k, on rows in memory.
-    drop : float
-        The mass to set aside, ``0 < drop < k``.
+    trim : float
+        The mass to set aside, ``0 < trim < k``.
     """
 
-    def __init__(self, problems: Sequence[Problem], drop: float) -> None:
-        self.problems, self.drop = list(problems), drop
+    def __init__(self, problems: Sequence[Problem], trim: float) -> None:
+        self.problems, self.trim = list(problems), trim
         self.k = problems[0].k
 
     @property
@@ -138,19 +138,19 @@ class RangedProblem:
         k = min(self.k * share, parts[0].total)
         return RangedProblem(
             [problem.on(part, k) for problem, part in zip(self.problems, parts, strict=True)],
-            self._drop_of_part(places.size, parts[0].total, k),
+            self._trim_of_part(places.size, parts[0].total, k),
         )
 
-    def _drop_of_part(self, n_rows: int, total: float, k: float) -> float:
+    def _trim_of_part(self, n_rows: int, total: float, k: float) -> float:
         """Return what to set aside of a random part: a little more than its share, or by chance outliers are left in.
 
         One that is left in can turn the model of the part, and all that starts from it.
         """
-        share = self.drop / self.rows.total
+        share = self.trim / self.rows.total
         chance = _DEVIATIONS * float(np.sqrt(share * (1.0 - share) / n_rows))
-        drop = min((share + chance) * total, 0.5 * (share * total + k))
+        trim = min((share + chance) * total, 0.5 * (share * total + k))
         each = self.rows.each
-        return drop if each is None or drop < each else drop // each * each  # whole rows are quicker to rank
+        return trim if each is None or trim < each else trim // each * each  # whole rows are quicker to rank
 
     def part(self, places: Places, mass: Array) -> list[CompiledRows]:
         """Return some of the rows with other mass, as each problem sees them."""
@@ -187,7 +187,7 @@ class RangedProblem:
         """Return the mass to set aside of each row, for given losses and thresholds."""
         # of one problem whatever the threshold
         excess = losses[0] if len(losses) == 1 else np.maximum(losses - np.c_[thresholds], 0.0).sum(axis=0)
-        return largest_amounts(excess, self.rows.mass, self.drop, self.classes)
+        return largest_amounts(excess, self.rows.mass, self.trim, self.classes)
 
     def first_thresholds(self, losses: Array) -> list[float]:
         """Return the k-th largest losses, while nothing is set aside."""
@@ -196,7 +196,7 @@ class RangedProblem:
     def value(self, coefs: Sequence[Array], losses: Array, aside: Array) -> float:
         """Return the objective, that of several classes added up."""
         left = self.rows.mass - aside
-        count = self.k - self.drop
+        count = self.k - self.trim
         if self.k < self.rows.total:
             kept = left > 0.0
             sums = [top_sum(loss, left[kept], count) for loss in losses[:, kept]]
@@ -226,7 +226,7 @@ class Outside:
         self.places = np.flatnonzero(aside < whole.rows.mass)
         left = (whole.rows.mass - aside)[self.places]
         self.problems = [
-            problem.on(rows, min(whole.k - whole.drop, rows.total))
+            problem.on(rows, min(whole.k - whole.trim, rows.total))
             for problem, rows in zip(whole.problems, whole.part(self.places, left), strict=True)
         ]
 

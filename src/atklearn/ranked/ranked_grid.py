@@ -17,7 +17,7 @@ def solve_ranked_grid(
     problems: Sequence[Problem],
     ks: Sequence[float] | Array,
     Cs: Sequence[float] | Array,
-    drop: float,
+    trim: float,
     *,
     tol: float = 1e-3,
     max_iter: int = 1000,
@@ -31,8 +31,8 @@ def solve_ranked_grid(
     problems : sequence of Problem
         Of one or of each class, on the same rows; their own k and C do not matter.
     ks, Cs : sequence of float
-        Amounts of mass, all above ``drop``; and C.
-    drop : float
+        Amounts of mass, all above ``trim``; and C.
+    trim : float
         The mass set aside.
     tol, max_iter : float, int
         As in :func:`atklearn.ranked.alternation.solve_ranked`.
@@ -41,5 +41,5 @@ def solve_ranked_grid(
         before: list[Solution] | None = None
         for j in np.argsort(Cs):
             cell = [problem.at(float(ks[i]), float(Cs[j])) for problem in problems]
-            before = solve_ranked(cell, drop, tol=tol, max_iter=max_iter, starts=before).solutions
+            before = solve_ranked(cell, trim, tol=tol, max_iter=max_iter, starts=before).solutions
             yield int(i), int(j), before

@@ -70,9 +70,10 @@ def _further_answers(found: Findings) -> list[Block]:
     outcome, paragraphs = found.outcome, []
     others = [MEASURES[verdict.measure] for verdict in found.most_changed if verdict.answer == "helps"]
     if others:
+        options = listed([f"--scoring {measure.name}" for measure in others], "or")
         paragraphs.append(
             f"If {listed([measure.title for measure in others], 'or')} is what counts, ask for it: "
-            f"{listed([f'--score {measure.name}' for measure in others], 'or')} recommends a model from the same fits."
+            f"{options} recommends a model from the same fits."
         )
     told = dict.fromkeys([found.score, *(measure.name for measure in others)])
     contests = [_outcome_of(outcome.contests[name]) for name in told if name in outcome.contests]

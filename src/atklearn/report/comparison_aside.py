@@ -53,13 +53,13 @@ def _sides(found: Findings, loss: str) -> Table:
     return Table(
         "aside",
         f"Setting the largest losses aside: {MEASURES[name].heading}",
-        ["aggregate", MEASURES[name].heading, "difference to the average", "answer", "drop/n", "k/n"],
+        ["aggregate", MEASURES[name].heading, "difference to the average", "answer", "trim/n", "k/n"],
         rows,
         "The average takes all losses, AT_k the largest, the trimmed average all but the largest, the ranked range "
         "those between. On the splits of one repeat, every test row with the label or number that it has, right or "
-        f"wrong; the part to drop and k are chosen within each training part, with {LOSS_TITLES[loss]}, "
+        f"wrong; the part to trim and k are chosen within each training part, with {LOSS_TITLES[loss]}, "
         "and the average is kept unless that leads by more than half a standard error. Each interval is for its line "
-        "alone. drop/n and k/n are medians of what was chosen.",
+        "alone. trim/n and k/n are medians of what was chosen.",
     )
 
 

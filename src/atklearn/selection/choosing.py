@@ -407,7 +407,7 @@ def default_search(
     ks: int | Array = N_KS,
     Cs_of: Callable[[float], Array],
     default_C: Callable[[float], float],
-    drop: float = 0.0,
+    trim: float = 0.0,
     max_iter: int = 1000,
     random_state: Any = 0,
 ) -> Search:
@@ -428,7 +428,7 @@ def default_search(
         Takes the mass of the samples, returns the C to try, ascending.
     default_C : callable
         Takes the mass of the samples, returns the C to take without a trial.
-    drop : float, default=0.0
+    trim : float, default=0.0
         The part of the largest losses that every fit sets aside.
     max_iter : int, default=1000
         Of every fit.
@@ -447,13 +447,13 @@ def default_search(
     if n_folds < 2:
         return Search([], judge, criterion, np.ones(1), Cs, 1.0, fallback=nearest)
     if not isinstance(ks, np.ndarray):
-        ks = default_ks_above(drop, ks, _collapse_at_most(every, default) if classification else None)
+        ks = default_ks_above(trim, ks, _collapse_at_most(every, default) if classification else None)
     folds = []
     for seed in check_random_state(random_state).randint(2**31 - 1, size=1 if has_budget else _DRAWS):
         rows, parts, splits = samples.cut(n_folds, int(seed))
         pieces = data.part(rows, parts)
         folds += [
-            Fold(pieces, split, ks, Cs, tol=_TOL if has_budget else GRID_TOL, max_iter=max_iter, drop=drop)
+            Fold(pieces, split, ks, Cs, tol=_TOL if has_budget else GRID_TOL, max_iter=max_iter, trim=trim)
             for split in splits
         ]
     return Search(folds, judge, criterion, ks, Cs, 1.0 / (n_folds - 1), fallback=nearest, narrows=True)
@@ -477,14 +477,14 @@ def default_ks(n_ks: int, bound: float | None) -> Array:
     return np.asarray(lowest + (1.0 - lowest) * (np.arange(1.0, n_ks + 1.0) / n_ks) ** 2)
 
 
-def default_ks_above(drop: float, n_ks: int, bound: float | None) -> Array:
+def default_ks_above(trim: float, n_ks: int, bound: float | None) -> Array:
     """Return shares k/n where a part of the samples is set aside: the grid of :func:`default_ks` on those left.
 
     Samples set aside lie on the wrong side as a rule, and no longer count in the calibration bound.
 
     Parameters
     ----------
-    drop : float
+    trim : float
         The part set aside.
     n_ks : int
     bound : float or None
@@ -495,9 +495,9 @@ def default_ks_above(drop: float, n_ks: int, bound: float | None) -> Array:
     >>> default_ks_above(0.5, 2, 0.6)
     array([0.7, 1. ])
     """
-    left = 1.0 - drop
-    of_rest = None if bound is None else max(bound - drop, 0.0) / left
-    return drop + left * default_ks(n_ks, of_rest)
+    left = 1.0 - trim
+    of_rest = None if bound is None else max(bound - trim, 0.0) / left
+    return trim + left * default_ks(n_ks, of_rest)
 
 
 def default_Cs(n_Cs: int, default: float) -> Array:

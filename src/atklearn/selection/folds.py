@@ -69,7 +69,7 @@ class Fold:
         The grid; k as counts or shares.
     tol, max_iter : float, int
         Of every fit.
-    drop : float
+    trim : float
         A count or a share of the largest losses that every fit sets aside.
     most_loss : float
         See :func:`fill_cells`.
@@ -81,7 +81,7 @@ class Fold:
     Cs: Sequence[float] | Array
     tol: float = GRID_TOL
     max_iter: int = 1000
-    drop: float = 0
+    trim: float = 0
     most_loss: float = np.inf
 
     def given(self, X: Any, y: Any, weight: Any) -> Fold:
@@ -90,16 +90,16 @@ class Fold:
 
     def problems(self) -> Problems:
         """Return the problems on the rows to fit."""
-        return self.data.part(self.split[0]).problems(on_the_host=bool(self.drop))
+        return self.data.part(self.split[0]).problems(on_the_host=bool(self.trim))
 
     def path(self) -> ATkPath:
         """Fit all cells."""
-        return solve_path(self.problems(), self.ks, self.Cs, self.tol, self.max_iter, drop=self.drop)
+        return solve_path(self.problems(), self.ks, self.Cs, self.tol, self.max_iter, trim=self.trim)
 
     def cells(self) -> Iterator[tuple[int, int, Coefficients]]:
         """Fit cell by cell; yield its place in the grid and its models."""
         problems = self.problems()
-        for i, j, solutions in grid_cells(problems, self.ks, self.Cs, self.tol, self.max_iter, drop=self.drop):
+        for i, j, solutions in grid_cells(problems, self.ks, self.Cs, self.tol, self.max_iter, trim=self.trim):
             yield i, j, problems.coefficients(solutions)
 
     def over(self, ks: Array, values: Array, most_loss: float) -> Fold:

@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from atklearn.core.grid import solve_grid
 from atklearn.core.problem import Solution
 from atklearn.encoding.encoded import ProblemEncoder, Problems, enter_training, intercept_kind
-from atklearn.losses.aggregate import resolve_drop, resolve_k
+from atklearn.losses.aggregate import resolve_k, resolve_trim, warn_of_one_row
 from atklearn.losses.individual import Array, IndividualLoss, resolve_individual_loss, task_of
 from atklearn.ranked.ranked_grid import solve_ranked_grid
 from atklearn.runtime.messages import shown, stack_level
@@ -105,14 +105,14 @@ def atk_path(
     X: Any,
     y: Any,
     *,
-    ks: Sequence[float],
+    ks: Sequence[float | str],
     Cs: Sequence[float],
     loss: str | IndividualLoss = "log_loss",
     sample_weight: Any = None,
     class_weight: dict[Any, float] | str | None = None,
     fit_intercept: bool = True,
     penalize_intercept: bool = False,
-    drop: float = 0,
+    trim: float = 0,
     tol: float = 1e-3,
     max_iter: int = 1000,
 ) -> ATkPath:
@@ -123,8 +123,8 @@ def atk_path(
     X : {array-like, sparse matrix, tensor} of shape (n_samples, n_features)
         A tensor of PyTorch is computed where it lies, and the arrays of the path follow it.
     y : array-like of shape (n_samples,)
-    ks : sequence of int or float
-        As in :class:`atklearn.ATkClassifier`: an int counts samples, a float is the fraction of them.
+    ks : sequence of int, float or "max"
+        As in :class:`atklearn.ATkClassifier`: an int counts samples, a float is the fraction of them, "max" is one.
     Cs : sequence of float
         Inverse regularisation strengths, relative to the mean of the top k.
     loss : str or IndividualLoss, default="log_loss"
@@ -134,7 +134,7 @@ def atk_path(
         Classification only.
     fit_intercept : bool, default=True
     penalize_intercept : bool, default=False
-    drop : int or float, default=0
+    trim : int or float, default=0
         How many, or what part, of the largest losses every fit sets aside: see :class:`atklearn.ATkClassifier`. With
         any, objectives are local minima, and dual gaps are those of the convex problems on the samples that are left.
     tol : float, default=1e-3
@@ -144,7 +144,12 @@ def atk_path(
 
     Returns
     -------
-    ATkPath
+    path : ATkPath
+        ``coefs``, ``intercepts``, ``objectives``, ``dual_gaps``, ``thresholds`` (the k-th largest losses), ``n_iters``
+        and ``stop_reasons`` are arrays with the leading shape (n_ks, n_Cs, n_problems): one problem for a regression or
+        two classes; with more classes, one per class against the rest. ``ks`` (in units of sample weight), ``Cs`` and
+        ``classes`` name their places. ``decision(X)`` returns ``X w + b`` of every fit, shape
+        (n_ks, n_Cs, n_problems, n_samples).
 
     See Also
     --------
@@ -166,29 +171,30 @@ def atk_path(
         raise ValueError(
             f"class_weight is for classification, got {shown(class_weight)} with loss {loss!r}; use sample_weight."
         )
+    warn_of_one_row(*ks)
     individual = resolve_individual_loss(loss, task)
     home = home_of(X)
     X, y = enter_training(None, X, y, y_numeric=task == "regression")
     encoder = ProblemEncoder(individual, intercept_kind(fit_intercept, penalize_intercept), class_weight, "atk_path")
-    path = solve_path(encoder.on(X, y, sample_weight, on_the_host=bool(drop)), ks, Cs, tol, max_iter, drop=drop)
+    path = solve_path(encoder.on(X, y, sample_weight, on_the_host=bool(trim)), ks, Cs, tol, max_iter, trim=trim)
     return path if home is None else replace(path, **{name: home.publish(value) for name, value in vars(path).items()})
 
 
 def grid_cells(
     problems: Problems,
-    ks: Sequence[float] | Array,
+    ks: Sequence[float | str] | Array,
     Cs: Sequence[float] | Array,
     tol: float,
     max_iter: int,
     *,
-    drop: float = 0,
+    trim: float = 0,
     solve: GridSolver = solve_grid,
 ) -> Iterator[tuple[int, int, list[Solution]]]:
-    """Yield ``(i, j, solutions of all problems at ks[i] and Cs[j])``; k and drop as counts or shares."""
+    """Yield ``(i, j, solutions of all problems at ks[i] and Cs[j])``; k and trim as counts or shares."""
     if len(ks) == 0 or len(Cs) == 0 or min(Cs) <= 0.0:
         raise ValueError(f"Grids are expected to be non-empty, with every C > 0, got ks={shown(ks)}, Cs={shown(Cs)}.")
     amounts = [resolve_k(k, problems.total) for k in ks]
-    aside = resolve_drop(drop, min(amounts), problems.total)
+    aside = resolve_trim(trim, min(amounts), problems.total)
     if aside > 0.0:
         yield from solve_ranked_grid(problems.problems, amounts, Cs, aside, tol=tol, max_iter=max_iter)
         return
@@ -201,22 +207,22 @@ def grid_cells(
 @steady_blas()
 def solve_path(
     problems: Problems,
-    ks: Sequence[float] | Array,
+    ks: Sequence[float | str] | Array,
     Cs: Sequence[float] | Array,
     tol: float,
     max_iter: int,
     *,
-    drop: float = 0,
+    trim: float = 0,
     solve: GridSolver = solve_grid,
 ) -> ATkPath:
-    """Solve every problem on the grid, and say so where the tolerance was missed; k and drop as counts or shares."""
+    """Solve every problem on the grid, and say so where the tolerance was missed; k and trim as counts or shares."""
     d = problems.problems[0].rows.n_columns - (problems.problems[0].rows.ones is not None)
     shape = (len(ks), len(Cs), len(problems.problems))
     coefs, intercepts = np.empty((*shape, d)), np.zeros(shape)
     objectives, gaps, thresholds = np.empty((3, *shape))
     n_iters, reasons = np.empty(shape, dtype=np.intp), np.empty(shape, dtype=object)
     missed = 0
-    for i, j, solutions in grid_cells(problems, ks, Cs, tol, max_iter, drop=drop, solve=solve):
+    for i, j, solutions in grid_cells(problems, ks, Cs, tol, max_iter, trim=trim, solve=solve):
         coefs[i, j], intercepts[i, j] = problems.coefficients(solutions)
         for place, solution in enumerate(solutions):
             cell = i, j, place

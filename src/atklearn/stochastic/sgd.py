@@ -9,9 +9,9 @@ so that a visit to one sample gives an unbiased subgradient. With the indicator 
     w       <-  w - eta_t (a / q * dl_i/dw + w / C)
     lambda  <-  lambda - eta_t (1 - a / q),      clipped to [0, l(0)] for margin losses, to [0, inf) otherwise.
 
-Relation to the paper: Eq. 2 takes steps on q F, with the C of :func:`atklearn.paper_C`, so a step of Eq. 2 is q times
-as long as the same step here. The code that the authors published takes steps on C F, so its step 1e-3 / sqrt(t) is
-``eta0 = 1e-3 * C`` here.
+Relation to the paper: Eq. 2 takes steps on q F, with the C of :func:`atklearn.theory.paper_C`, so a step of Eq. 2 is
+q times as long as the same step here. The code that the authors published takes steps on C F, so its step
+1e-3 / sqrt(t) is ``eta0 = 1e-3 * C`` here.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from sklearn.utils import check_random_state
 
 from atklearn.core.newton import Progress
 from atklearn.core.problem import Certificate, InterceptKind, Problem, Solution, StopReason
-from atklearn.losses.aggregate import average_top_k
+from atklearn.losses.aggregate import AverageTopK
 from atklearn.losses.compiled import compiled
 from atklearn.losses.individual import Array, IndividualLoss
 from atklearn.runtime.compiling import HAS_NUMBA
@@ -158,7 +158,7 @@ class Descent:
         start = np.full(head_y.size, self.state[B])
         losses = loss(start, head_y)
         if fraction < 1.0:
-            self.state[LAM] = average_top_k(fraction).threshold(losses)
+            self.state[LAM] = AverageTopK(fraction).threshold(losses)
         automatic = settings.eta0 == "auto"
         eta0, lam_rate = _first_steps(head_X, head_y, start, loss, fraction, intercept) if automatic else (0.0, 1.0)
         self.rule = StepRule(

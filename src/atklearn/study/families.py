@@ -217,15 +217,15 @@ class LinearModels(Family):
         self, encoder: ProblemEncoder, X: Any, y: npt.NDArray[Any], split: Split, ks: Sequence[float]
     ) -> tuple[Array, npt.NDArray[Any] | None, Array | None]:
         """Fit the grid as one warm-started path."""
-        fold = Fold(encoder.encode(X, y), split, ks, self.strengths, self.tol, drop=self.drop)
+        fold = Fold(encoder.encode(X, y), split, ks, self.strengths, self.tol, trim=self.drop)
         path = fold.path()
         return path.decision(fold.data.take(split[1]).X), path.classes, relative_gaps(path.dual_gaps, path.objectives)
 
     def estimator(self, task: Task, *, loss: str, k: float, strength: float, class_weight: Any = None) -> Any:
         """Return a linear model."""
         if task == "classification":
-            return ATkClassifier(loss=loss, k=k, C=strength, class_weight=class_weight, drop=self.drop)
-        return ATkRegressor(loss=loss, k=k, C=strength, drop=self.drop)
+            return ATkClassifier(loss=loss, k=k, C=strength, class_weight=class_weight, trim=self.drop)
+        return ATkRegressor(loss=loss, k=k, C=strength, trim=self.drop)
 
     def feature_weights(self, fitted: Any, scale: float = 1.0) -> Array:
         """Return the coefficients, in units of the target."""

@@ -147,7 +147,7 @@ class LastFit:
         robust = Recommendation(chosen.loss, chosen.weights, 1.0, chosen.strength, None, "", self.family.name)
         model = _model(self.data, robust, chosen.drop)
         with recorded_misses(), warnings.catch_warnings():
-            warnings.filterwarnings("ignore", r"drop=.* sets .* aside", UserWarning)  # the report says so
+            warnings.filterwarnings("ignore", r"trim=.* sets .* aside", UserWarning)  # the report says so
             model.fit(X, self.data.target)
         rows = _inner(model).set_aside_
         hardest = np.argsort(-losses, kind="stable")[: rows.size]

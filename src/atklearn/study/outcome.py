@@ -54,7 +54,7 @@ class Question:
         known = [name for name in names_of_measures(task) if has_groups or not MEASURES[name].by_group]
         if score not in known:
             raise ValueError(
-                f"The score for {task}{'' if has_groups else ' without --group'} is expected to be one of {known}, "
+                f"scoring for {task}{'' if has_groups else ' without --group'} is expected to be one of {known}, "
                 f"got {score!r}."
             )
         margin = MARGIN if margin is None else margin

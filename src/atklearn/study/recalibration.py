@@ -151,7 +151,7 @@ def _affine_maps(said: Unseen, tail: float) -> Array:
     middle, scale = float(y.mean()), float(y.std()) or 1.0
     z, target = (f - centre) / spread, (y - middle) / scale
     path = atk_path(
-        z[:, None], target, ks=[1, tail, 1.0], Cs=[_MAP_C], loss="absolute_error", tol=1e-3
+        z[:, None], target, ks=["max", tail, 1.0], Cs=[_MAP_C], loss="absolute_error", tol=1e-3
     )  # fmt: skip
     slopes = np.concatenate([[float(z @ target) / max(float(z @ z), 1e-300)], path.coefs[:, 0, 0, 0]])
     shifts = np.concatenate([[0.0], path.intercepts[:, 0, 0]])

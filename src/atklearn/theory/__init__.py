@@ -9,20 +9,31 @@
 :func:`hinge_equivalent`       the ordinary SVM that a fitted AT_k-SVM is a multiple of
 :func:`equivalent_C`           its C, from k, C and the threshold
 :func:`k_for_outliers`         the interval for k when the share of outliers is known
-:func:`drop_for_outliers`      how many samples to set aside when it is
+:func:`trim_for_outliers`      how many samples to set aside when it is
+:func:`paper_C`                the C of the paper's objective, from C and k of this library
 =============================  ====================================================================
 
 What the paper proves, where these tools go beyond it or stay behind it, and simulations: ``docs/theory.md``.
 """
 
-from atklearn.theory.calibration import CalibrationInterval, calibration_interval
+from atklearn.theory.calibration import calibration_interval
 from atklearn.theory.excess_error import ErrorBound, excess_error_bound, required_samples
-from atklearn.theory.hinge_identity import HingeEquivalent, equivalent_C, hinge_equivalent
+from atklearn.theory.hinge_identity import equivalent_C, hinge_equivalent
 from atklearn.theory.nu_property import NuProperty, check_nu_property, nu_property
-from atklearn.theory.outliers import OutlierRange, drop_for_outliers, k_for_outliers
+from atklearn.theory.outliers import k_for_outliers, trim_for_outliers
+from atklearn.theory.scaling import paper_C
 
 __all__ = [
-    "CalibrationInterval", "ErrorBound", "HingeEquivalent", "NuProperty", "OutlierRange", "calibration_interval",
-    "check_nu_property", "drop_for_outliers", "equivalent_C", "excess_error_bound", "hinge_equivalent",
-    "k_for_outliers", "nu_property", "required_samples",
-]  # fmt: skip
+    "ErrorBound",
+    "NuProperty",
+    "calibration_interval",
+    "check_nu_property",
+    "equivalent_C",
+    "excess_error_bound",
+    "hinge_equivalent",
+    "k_for_outliers",
+    "nu_property",
+    "paper_C",
+    "required_samples",
+    "trim_for_outliers",
+]

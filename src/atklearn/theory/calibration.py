@@ -150,7 +150,12 @@ def calibration_interval(
 
     Returns
     -------
-    CalibrationInterval
+    interval : CalibrationInterval
+        In units of k/n: ``lower`` and ``upper`` are confidence bounds of the two ends of Theorem 1, ``bayes_error`` and
+        ``risk`` (of which the estimates are given, the latter in units of ``l(0)``). ``switch`` is that of this
+        sample: at or below it the fit is w = 0; ``switch_lower`` and ``switch_upper`` are bounds of the population's.
+        ``degenerate_k`` is the largest count that is too small with the stated confidence, 0 if there is none, and
+        ``calibrated_k`` the smallest that is large enough, None if there is none. :func:`print` shows it in words.
 
     Examples
     --------

@@ -173,7 +173,7 @@ def excess_error_bound(
     n : int
         Number of samples.
     C, kappa, norm, risk, approximation : float
-        As in :class:`ErrorBound`; C is the paper's, :func:`atklearn.paper_C` converts.
+        As in :class:`ErrorBound`; C is the paper's, :func:`atklearn.theory.paper_C` converts.
     mu : float, default=None
         ``k/n`` minus the risk of f_H, in (0, 1 - risk).
     epsilon : float, default=None

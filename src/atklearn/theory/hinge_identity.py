@@ -63,7 +63,7 @@ def equivalent_C(C: float, *, share: float, threshold: float) -> float:
     share : float
         k over the total mass n, as in ``k_share_`` of a fitted model.
     threshold : float
-        The k-th largest hinge loss lambda of the fit, as in ``threshold_``.
+        The k-th largest hinge loss lambda of the fit, as in ``loss_threshold_``.
 
     Returns
     -------
@@ -103,7 +103,10 @@ def hinge_equivalent(model: Any) -> HingeEquivalent:
 
     Returns
     -------
-    HingeEquivalent
+    equivalent : HingeEquivalent
+        The named tuple ``(rho, C)``: the margin ``1 - loss_threshold_``, by which coefficients and scores of the SVM
+        are multiplied in the AT_k fit; and the C of the SVM, of this library at ``k=1.0``. Scikit-learn's C is this
+        number over the total mass.
 
     Examples
     --------
@@ -123,5 +126,5 @@ def hinge_equivalent(model: Any) -> HingeEquivalent:
         model, "hinge_equivalent", "the identity holds for each class against the rest: call equivalent_C for each"
     )
     used = getattr(model, "C_", model.C)  # a kernel machine has the C it was given
-    C = equivalent_C(used, share=model.k_share_, threshold=model.threshold_)
-    return HingeEquivalent(float(1.0 - model.threshold_), float(C))
+    C = equivalent_C(used, share=model.k_share_, threshold=model.loss_threshold_)
+    return HingeEquivalent(float(1.0 - model.loss_threshold_), float(C))

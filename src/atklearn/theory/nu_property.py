@@ -82,7 +82,7 @@ class NuProperty:
 
 def nu_property(
     margins: npt.ArrayLike,
-    sample_weights: npt.ArrayLike,
+    top_weights: npt.ArrayLike,
     *,
     rho: float,
     k: float,
@@ -94,7 +94,7 @@ def nu_property(
     ----------
     margins : array-like of shape (n,)
         ``y_i f(x_i)`` with y in {-1, +1}.
-    sample_weights : array-like of shape (n,)
+    top_weights : array-like of shape (n,)
         The weights (or dual variables) of the solution, positive exactly for support vectors.
     rho : float
         The margin, ``1 - threshold``.
@@ -113,16 +113,16 @@ def nu_property(
     >>> print(nu_property([-1.0, 0.5, 0.5, 2.0], [0.5, 0.25, 0.25, 0.0], rho=0.5, k=2))
     nu-property holds: margin errors 1 <= k = 2 <= support vectors 3 (rho = 0.5)
     """
-    yf, q = np.asarray(margins, dtype=np.float64), np.asarray(sample_weights, dtype=np.float64)
+    yf, q = np.asarray(margins, dtype=np.float64), np.asarray(top_weights, dtype=np.float64)
     m = np.ones_like(yf) if mass is None else np.asarray(mass, dtype=np.float64)
     if yf.ndim != 1 or yf.shape != q.shape or yf.shape != m.shape:
         raise ValueError(
-            "margins, sample_weights and mass are expected as vectors of one length, got shapes "
+            "margins, top_weights and mass are expected as vectors of one length, got shapes "
             f"{yf.shape}, {q.shape} and {m.shape}; pass one binary classifier at a time."
         )
     if not -_ROUNDING <= rho <= 1.0 + _ROUNDING:
         raise ValueError(
-            f"rho = 1 - threshold of a hinge fit is expected in [0, 1], got {shown(rho)}; pass 1 - threshold_."
+            f"rho = 1 - threshold of a hinge fit is expected in [0, 1], got {shown(rho)}; pass 1 - loss_threshold_."
         )
     if not 0.0 < k <= m.sum() * (1.0 + _ROUNDING):
         raise ValueError(
@@ -138,7 +138,7 @@ def check_nu_property(model: Any, X: Any, y: Any, sample_weight: npt.ArrayLike |
     Parameters
     ----------
     model : fitted classifier
-        With two ``classes_``, ``decision_function``, ``threshold_``, ``sample_weights_`` and ``k_``.
+        With two ``classes_``, ``decision_function``, ``loss_threshold_``, ``top_weights_`` and ``k_``.
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
         The data of the fit.
     y : array-like of shape (n_samples,)
@@ -166,4 +166,4 @@ def check_nu_property(model: Any, X: Any, y: Any, sample_weight: npt.ArrayLike |
             "pass nu_property the mass, which is sample_weight times class weight."
         )
     margins = one_versus_rest(y, model.classes_)[0] * model.decision_function(X)
-    return nu_property(margins, model.sample_weights_, rho=1.0 - model.threshold_, k=model.k_, mass=sample_weight)
+    return nu_property(margins, model.top_weights_, rho=1.0 - model.loss_threshold_, k=model.k_, mass=sample_weight)

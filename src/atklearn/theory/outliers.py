@@ -9,7 +9,7 @@ from scipy.stats import binom
 
 from atklearn.runtime.messages import shown
 
-__all__ = ["OutlierRange", "drop_for_outliers", "k_for_outliers"]
+__all__ = ["OutlierRange", "k_for_outliers", "trim_for_outliers"]
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,10 @@ def k_for_outliers(
 
     Returns
     -------
-    OutlierRange
+    interval : OutlierRange
+        ``lower`` and ``upper`` are its ends, both included. ``outlier_weight(k)`` is the largest weight
+        ``min(1, m / k)`` that the ``n_outliers`` can have in AT_k, and ``looseness(k)`` the factor ``k / (m + 1)``:
+        all losses but m are at most so many times AT_k. :func:`print` shows it in words.
 
     Examples
     --------
@@ -138,7 +141,7 @@ def k_for_outliers(
     return OutlierRange(lower, upper, outliers, n_samples)
 
 
-def drop_for_outliers(outlier_share: float, n_samples: int, *, confidence: float = 0.95) -> int:
+def trim_for_outliers(outlier_share: float, n_samples: int, *, confidence: float = 0.95) -> int:
     """Return how many samples to set aside when the share of outliers is known.
 
     If every sample is an outlier with the same probability, whatever the others are, their number is binomial. The
@@ -148,7 +151,7 @@ def drop_for_outliers(outlier_share: float, n_samples: int, *, confidence: float
 
     It needs a share that is known, such as that of the wrong labels in a part of the data that was audited; an audit
     of few rows knows it only roughly, and then the upper end of what it allows is the share to pass. That the outliers
-    are among the largest losses is for the fit to bring about: see ``drop`` in :class:`atklearn.ATkClassifier`.
+    are among the largest losses is for the fit to bring about: see ``trim`` in :class:`atklearn.ATkClassifier`.
 
     With K classes trained one-versus-rest the same samples are set aside for all classes. So it is the share of the
     rows that counts, not K times that or a part of it.
@@ -164,13 +167,13 @@ def drop_for_outliers(outlier_share: float, n_samples: int, *, confidence: float
 
     Returns
     -------
-    drop : int
-        For the parameter ``drop`` of the estimators.
+    trim : int
+        For the parameter ``trim`` of the estimators.
 
     Examples
     --------
-    >>> from atklearn.theory import drop_for_outliers
-    >>> drop_for_outliers(0.05, 1000), drop_for_outliers(0.05, 1000, confidence=0.5)
+    >>> from atklearn.theory import trim_for_outliers
+    >>> trim_for_outliers(0.05, 1000), trim_for_outliers(0.05, 1000, confidence=0.5)
     (62, 50)
 
     Labels of which a tenth was exchanged:
@@ -181,7 +184,7 @@ def drop_for_outliers(outlier_share: float, n_samples: int, *, confidence: float
     >>> truth = rng.choice([-1, 1], size=200)
     >>> X = truth[:, None] + 0.3 * rng.standard_normal((200, 2))
     >>> y = np.where(rng.random(200) < 0.1, -truth, truth)
-    >>> model = ATkClassifier(drop=drop_for_outliers(0.1, 200)).fit(X, y)
+    >>> model = ATkClassifier(trim=trim_for_outliers(0.1, 200)).fit(X, y)
     >>> bool(np.isin(np.flatnonzero(y != truth), model.set_aside_).all())
     True
     """
@@ -190,13 +193,13 @@ def drop_for_outliers(outlier_share: float, n_samples: int, *, confidence: float
         raise ValueError(
             f"confidence is expected in (0, 1), got {shown(confidence)}; 0.95 leaves outliers in once in twenty times."
         )
-    drop = int(binom.ppf(confidence, n_samples, outlier_share))
-    if drop >= n_samples:
+    trim = int(binom.ppf(confidence, n_samples, outlier_share))
+    if trim >= n_samples:
         raise ValueError(
             f"The outliers are expected to leave some of the {n_samples} samples, got a share of "
             f"{shown(outlier_share)}, which may be all of them; clean the data or lower confidence."
         )
-    return drop
+    return trim
 
 
 def _check_share(outlier_share: float, n_samples: int) -> None:

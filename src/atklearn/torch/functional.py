@@ -5,7 +5,8 @@ turns counts into mass, ``mask`` (True: counts) takes elements out: they count n
 ``k`` is an int count (at most all there are) or a float share; a share of few elements is a fraction of the largest,
 never nothing. Where nothing is left to count the aggregate is 0 with a zero gradient.
 
-The gradient is the one of :meth:`atklearn.RankedRange.weights`: ties at the end of the slice share what is left of it.
+The gradient is what :meth:`atklearn.aggregates.AverageTopK.weights` returns: ties at the end of the slice share what is
+left of it.
 Weights are constants. Half precision is reduced in float32, which is also what comes out.
 """
 
@@ -70,7 +71,7 @@ def top_of(elements: Elements, k: float | Tensor) -> Tensor:
     """
     if elements.weight is None and fused_rows.pays(elements.losses):
         return _fused(elements, k)
-    return _mean(ranges.average_top_k(k), elements)
+    return _mean(ranges.AverageTopK(k), elements)
 
 
 def average(losses: Tensor, weight: Tensor | None = None, mask: Tensor | None = None, dim: Dims = None) -> Tensor:
@@ -95,7 +96,7 @@ def average(losses: Tensor, weight: Tensor | None = None, mask: Tensor | None = 
     >>> average(torch.tensor([3.0, 0.0, 2.0, 2.0]), mask=torch.tensor([True, True, False, False])).item()
     1.5
     """
-    return _mean(ranges.average(), Elements.of(losses, weight, mask, dim))
+    return _mean(ranges.Average(), Elements.of(losses, weight, mask, dim))
 
 
 def maximum(losses: Tensor, weight: Tensor | None = None, mask: Tensor | None = None, dim: Dims = None) -> Tensor:
@@ -120,7 +121,7 @@ def maximum(losses: Tensor, weight: Tensor | None = None, mask: Tensor | None = 
     >>> maximum(torch.tensor([[3.0, 0.0], [2.0, 5.0]]), dim=1)
     tensor([3., 5.])
     """
-    return _mean(ranges.maximum(), Elements.of(losses, weight, mask, dim))
+    return _mean(ranges.Maximum(), Elements.of(losses, weight, mask, dim))
 
 
 def top_k(losses: Tensor, k: int, weight: Tensor | None = None, mask: Tensor | None = None, dim: Dims = None) -> Tensor:
@@ -146,7 +147,7 @@ def top_k(losses: Tensor, k: int, weight: Tensor | None = None, mask: Tensor | N
     >>> top_k(torch.tensor([3.0, 0.0, 2.0]), 2).item()
     2.0
     """
-    return _mean(ranges.top_k(k), Elements.of(losses, weight, mask, dim))
+    return _mean(ranges.TopK(k), Elements.of(losses, weight, mask, dim))
 
 
 def average_bottom_k(
@@ -174,7 +175,7 @@ def average_bottom_k(
     >>> average_bottom_k(torch.tensor([3.0, 0.0, 2.0, 900.0]), 2).item()
     1.0
     """
-    return _mean(ranges.average_bottom_k(k), Elements.of(losses, weight, mask, dim))
+    return _mean(ranges.AverageBottomK(k), Elements.of(losses, weight, mask, dim))
 
 
 def ranked_range(
@@ -208,7 +209,7 @@ def ranked_range(
     >>> ranked_range(torch.tensor([3.0, 0.0, 2.0, 900.0]), 1, 3).item()
     2.5
     """
-    return _mean(ranges.ranked_range(start, stop), Elements.of(losses, weight, mask, dim))
+    return _mean(ranges.RankedRange(start, stop), Elements.of(losses, weight, mask, dim))
 
 
 def threshold(
@@ -240,7 +241,7 @@ def threshold(
     return level_of(elements, amount_of(k, elements.total()))
 
 
-def _mean(aggregate: ranges.RankedRange, elements: Elements) -> Tensor:
+def _mean(aggregate: ranges.SlicedMean, elements: Elements) -> Tensor:
     return (shares_of(aggregate, elements) * elements.values()).sum(-1)
 
 

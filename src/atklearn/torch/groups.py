@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from atklearn.losses.aggregate import average_top_k
+from atklearn.losses.aggregate import AverageTopK
 from atklearn.torch.elements import Elements, positive
 from atklearn.torch.team import Team
 from atklearn.torch.tensor_ranking import shares_of
@@ -51,22 +51,22 @@ class TrackedGroups(nn.Module):
     Parameters
     ----------
     n_groups : int
-    memory : float or None
+    window : float or None
         Mass of losses that the means look back on; 256 per group by default.
-    accumulate : int
+    accumulation_steps : int
         Calls in training mode that belong to one step of the optimiser: q and p are held over them.
     """
 
     sums: Tensor
     mass: Tensor
 
-    def __init__(self, n_groups: int, memory: float | None, accumulate: int) -> None:
+    def __init__(self, n_groups: int, window: float | None, accumulation_steps: int) -> None:
         super().__init__()
         self.n_groups = n_groups
-        self.memory = _PER_GROUP * n_groups if memory is None else memory
+        self.window = _PER_GROUP * n_groups if window is None else window
         self.register_buffer("sums", torch.zeros(n_groups, dtype=torch.float64))
         self.register_buffer("mass", torch.zeros(n_groups, dtype=torch.float64))
-        self.pending = Pending(2 * n_groups, accumulate)
+        self.pending = Pending(2 * n_groups, accumulation_steps)
 
     def forward(self, elements: Elements, group: Tensor, k: float | Tensor, team: Team) -> tuple[Tensor, Tensor]:
         """Return this process's part of the loss, and the mass of all; in training, move on."""
@@ -87,7 +87,7 @@ class TrackedGroups(nn.Module):
         """Forget a part of the old for the new, when a step's calls are complete."""
         total, is_complete = self.pending.add(sums)
         now, mass = total[: self.n_groups], total[self.n_groups :]
-        kept = (1.0 - mass.sum() / self.memory).clamp(min=_LEAST_KEPT)
+        kept = (1.0 - mass.sum() / self.window).clamp(min=_LEAST_KEPT)
         self.sums.copy_(torch.where(is_complete, kept * self.sums + now, self.sums))
         self.mass.copy_(torch.where(is_complete, kept * self.mass + mass, self.mass))
 
@@ -102,4 +102,4 @@ def _sums_by_group(elements: Elements, group: Tensor, n_groups: int) -> tuple[Te
 
 def _weights(means: Tensor, mass: Tensor, k: float | Tensor) -> Tensor:
     """Return the weight of every group in the average top-k of the means of those that occur."""
-    return shares_of(average_top_k(k), Elements(means, mass > 0, None))
+    return shares_of(AverageTopK(k), Elements(means, mass > 0, None))

@@ -40,10 +40,10 @@ class AverageTopKLoss(nn.Module):
         over those places that have anything to count.
     n_groups : int, default=None
         Make it the average top-k of the mean losses of groups; ``forward`` then needs ``group``.
-    memory : float, default=None
+    window : float, default=None
         In ``scope="dataset"``: how many losses to look back on; by default ``64 / k``, so that some 64 of the
         largest are remembered (of groups: 256 losses per group).
-    accumulate : int, default=1
+    accumulation_steps : int, default=1
         In ``scope="dataset"``: calls per step of the optimiser (gradient accumulation). What is tracked is held over
         them, so that their mean is exactly the loss of one large batch.
     learn_threshold : bool, default=False
@@ -85,14 +85,14 @@ class AverageTopKLoss(nn.Module):
         dim: Dims = None,
         *,
         n_groups: int | None = None,
-        memory: float | None = None,
-        accumulate: int = 1,
+        window: float | None = None,
+        accumulation_steps: int = 1,
         learn_threshold: bool = False,
         sync: bool = True,
         process_group: Any = None,
     ) -> None:
         super().__init__()
-        _check_setting(k, scope, dim, n_groups, memory, accumulate, learn_threshold)
+        _check_setting(k, scope, dim, n_groups, window, accumulation_steps, learn_threshold)
         self.scope, self.dim, self.n_groups = scope, dim, n_groups
         self.sync, self.process_group = sync, process_group
         self.register_buffer("share", torch.ones(1, dtype=torch.float64))
@@ -100,9 +100,9 @@ class AverageTopKLoss(nn.Module):
         self.tracked: nn.Module | None = None
         if n_groups is not None:
             is_tracked = scope == "dataset"
-            self.tracked = TrackedGroups(n_groups, memory, accumulate) if is_tracked else BatchGroups(n_groups)
+            self.tracked = TrackedGroups(n_groups, window, accumulation_steps) if is_tracked else BatchGroups(n_groups)
         elif scope == "dataset":
-            self.tracked = LearntThreshold() if learn_threshold else TrackedThreshold(memory, accumulate)
+            self.tracked = LearntThreshold() if learn_threshold else TrackedThreshold(window, accumulation_steps)
 
     @property
     def k(self) -> float:
@@ -166,7 +166,7 @@ class AverageTopKLoss(nn.Module):
         elif team.is_alone:
             part, mass = top_of(elements, k), elements.total()
         else:
-            part = (shares_of(ranges.average_top_k(k), elements, team) * elements.values()).sum()
+            part = (shares_of(ranges.AverageTopK(k), elements, team) * elements.values()).sum()
             mass = team.sum_of(elements.total(), losses)
         if count is not None:
             return (part * (mass / count)).to(part.dtype)
@@ -224,8 +224,8 @@ def _check_setting(
     scope: str,
     dim: Dims,
     n_groups: int | None,
-    memory: float | None,
-    accumulate: int,
+    window: float | None,
+    accumulation_steps: int,
     learn_threshold: bool,
 ) -> None:
     ranges.check_k(k)
@@ -240,11 +240,12 @@ def _check_setting(
         raise ValueError("dim is expected only with scope='batch' and without groups; leave it out.")
     if n_groups is not None and n_groups < 1:
         raise ValueError(f"n_groups is expected to be at least 1, got {shown(n_groups)}.")
-    if scope == "batch" and (memory is not None or accumulate != 1 or learn_threshold):
-        raise ValueError("memory, accumulate and learn_threshold are for scope='dataset'; leave them out.")
-    if learn_threshold and (n_groups is not None or memory is not None or accumulate != 1):
-        raise ValueError("learn_threshold is expected alone: without n_groups, memory and accumulate.")
-    if (memory is not None and not memory > 0) or accumulate < 1:
+    if scope == "batch" and (window is not None or accumulation_steps != 1 or learn_threshold):
+        raise ValueError("window, accumulation_steps and learn_threshold are for scope='dataset'; leave them out.")
+    if learn_threshold and (n_groups is not None or window is not None or accumulation_steps != 1):
+        raise ValueError("learn_threshold is expected alone: without n_groups, window and accumulation_steps.")
+    if (window is not None and not window > 0) or accumulation_steps < 1:
         raise ValueError(
-            f"memory > 0 and accumulate >= 1 are expected, got memory={shown(memory)}, accumulate={shown(accumulate)}."
+            f"window > 0 and accumulation_steps >= 1 are expected, got window={shown(window)}, "
+            f"accumulation_steps={shown(accumulation_steps)}."
         )

@@ -11,7 +11,7 @@ from numbers import Integral
 import torch
 from torch import Tensor
 
-from atklearn.losses.aggregate import RankedRange, check_k, least_mass
+from atklearn.losses.aggregate import SlicedMean, check_k, least_mass
 from atklearn.torch import fused_rows
 from atklearn.torch.elements import Elements, positive, wide
 from atklearn.torch.team import ALONE, Team
@@ -32,7 +32,7 @@ def amount_of(k: float | Tensor, total: Tensor | float) -> Tensor | float:
     return total.clamp(max=float(k)) if isinstance(total, Tensor) else min(float(k), total)
 
 
-def shares_of(aggregate: RankedRange, elements: Elements, team: Team = ALONE) -> Tensor:
+def shares_of(aggregate: SlicedMean, elements: Elements, team: Team = ALONE) -> Tensor:
     """Return the weight of every element in the aggregate, shape (..., n): of one row they add up to one.
 
     Where a row has nothing to count they are all zero. Ties at an end of the slice share what is left of it.
@@ -40,15 +40,16 @@ def shares_of(aggregate: RankedRange, elements: Elements, team: Team = ALONE) ->
     with torch.no_grad():
         start, stop = _bounds(aggregate, team.sum_of(elements.total(), elements.losses))
         shares = _top_shares(elements, stop, team)
-        if aggregate.start != 0 or aggregate.from_bottom:
+        start, _, from_bottom = aggregate.ends
+        if start != 0 or from_bottom:
             shares = shares - _top_shares(elements, start, team)
         return shares / _beside_rows(positive(stop - start), shares)
 
 
-def _bounds(aggregate: RankedRange, total: Tensor | float) -> tuple[Tensor | float, Tensor | float]:
-    start = 0.0 * total if aggregate.start == 0 else amount_of(aggregate.start, total)
-    stop = amount_of(aggregate.stop, total)
-    return (total - stop, total - start) if aggregate.from_bottom else (start, stop)
+def _bounds(aggregate: SlicedMean, total: Tensor | float) -> tuple[Tensor | float, Tensor | float]:
+    first, last, from_bottom = aggregate.ends
+    start, stop = 0.0 * total if first == 0 else amount_of(first, total), amount_of(last, total)
+    return (total - stop, total - start) if from_bottom else (start, stop)
 
 
 def _top_shares(elements: Elements, amount: Tensor | float, team: Team) -> Tensor:

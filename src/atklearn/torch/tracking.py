@@ -47,9 +47,9 @@ class TrackedThreshold(nn.Module):
 
     Parameters
     ----------
-    memory : float or None
+    window : float or None
         Mass of losses that lambda looks back on; ``64 / share`` by default.
-    accumulate : int
+    accumulation_steps : int
         Calls in training mode that belong to one step of the optimiser: lambda is held over them.
     """
 
@@ -58,15 +58,15 @@ class TrackedThreshold(nn.Module):
     recent: Tensor
     least: Tensor
 
-    def __init__(self, memory: float | None, accumulate: int) -> None:
+    def __init__(self, window: float | None, accumulation_steps: int) -> None:
         super().__init__()
-        self.memory = memory
+        self.window = window
         self.register_buffer("threshold", torch.zeros(1, dtype=torch.float64))
         self.register_buffer("seen", torch.zeros(1, dtype=torch.float64))
         # of late: mean excess over lambda and mass above it, each relative to s, and mean distance from it
         self.register_buffer("recent", torch.zeros(3, dtype=torch.float64))
         self.register_buffer("least", torch.full((1,), torch.inf, dtype=torch.float64))
-        self.pending = Pending(4, accumulate)
+        self.pending = Pending(4, accumulation_steps)
 
     def forward(self, elements: Elements, share: Tensor, team: Team) -> tuple[Tensor, Tensor | float]:
         """Return this process's part of the loss, and the mass of all; in training, move on."""
@@ -103,8 +103,8 @@ class TrackedThreshold(nn.Module):
 
     def _move(self, sums: Tensor, begins: Tensor, share: Tensor) -> None:
         """Step towards the threshold that has its share of the losses above it, when a step's calls are complete."""
-        memory = _TAIL / share if self.memory is None else torch.full_like(share, self.memory)
-        self.seen.copy_(torch.minimum(self.seen + sums[0], memory))
+        window = _TAIL / share if self.window is None else torch.full_like(share, self.window)
+        self.seen.copy_(torch.minimum(self.seen + sums[0], window))
         first = torch.cat([sums[2] / share, sums[0, None], sums[3, None]]) / positive(sums[0])
         self.recent.copy_(torch.where(begins, first, self.recent))
         (mass, above, excess, distance), is_complete = self.pending.add(sums)
@@ -129,16 +129,16 @@ class Pending(nn.Module):
     Parameters
     ----------
     size : int
-    accumulate : int
+    accumulation_steps : int
         How many calls that is.
     """
 
     sums: Tensor
     calls: Tensor
 
-    def __init__(self, size: int, accumulate: int) -> None:
+    def __init__(self, size: int, accumulation_steps: int) -> None:
         super().__init__()
-        self.accumulate = accumulate
+        self.accumulation_steps = accumulation_steps
         self.register_buffer("sums", torch.zeros(size, dtype=torch.float64))
         self.register_buffer("calls", torch.zeros(1, dtype=torch.int64))
 
@@ -146,7 +146,7 @@ class Pending(nn.Module):
         """Return the sums so far, and whether they are complete; then the next ones begin at zero."""
         self.sums.add_(sums)
         self.calls.add_(1)
-        total, is_complete = self.sums.clone(), self.calls >= self.accumulate
+        total, is_complete = self.sums.clone(), self.calls >= self.accumulation_steps
         self.sums.masked_fill_(is_complete, 0.0)
         self.calls.masked_fill_(is_complete, 0)
         return total, is_complete

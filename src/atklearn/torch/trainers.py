@@ -31,8 +31,8 @@ class TrainerLoss(nn.Module):
     ignore_index : int, default=-100
         Labels of this value do not count. The Trainer counts all labels but -100.
     **settings
-        For :class:`AverageTopKLoss`: ``scope``, ``dim``, ...; with ``scope="dataset"``, ``accumulate`` is expected
-        to be the Trainer's ``gradient_accumulation_steps``.
+        For :class:`AverageTopKLoss`: ``scope``, ``dim``, ...; with ``scope="dataset"``, ``accumulation_steps`` is
+        expected to be the Trainer's ``gradient_accumulation_steps``.
 
     Attributes
     ----------

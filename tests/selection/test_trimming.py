@@ -10,7 +10,8 @@ from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from atklearn import ATkClassifier, ATkRegressor, DropChoice, choose_drop, drop_at_jump
+from atklearn import ATkClassifier, ATkRegressor, choose_trim, trim_at_jump
+from atklearn.selection.trimming import TrimChoice
 
 
 @pytest.fixture(scope="module")
@@ -36,48 +37,48 @@ def exchanged_labels():
 
 
 class TestChoosing:
-    DROPS = (0.0, 0.1, 0.2)
+    TRIMS = (0.0, 0.1, 0.2)
 
     def test_scores_are_those_of_a_grid_search(self, broken_sensors):
         X, y = broken_sensors
-        model, cv = ATkRegressor(k=1.0, n_starts=0), KFold(4, shuffle=True, random_state=3)
-        choice = choose_drop(model, X, y, drops=self.DROPS, cv=cv, scoring="r2", rule="best")
-        search = GridSearchCV(model, {"drop": self.DROPS}, cv=cv, scoring="r2").fit(X, y)
+        model, cv = ATkRegressor(k=1.0, n_init=0), KFold(4, shuffle=True, random_state=3)
+        choice = choose_trim(model, X, y, trims=self.TRIMS, cv=cv, scoring="r2", rule="best")
+        search = GridSearchCV(model, {"trim": self.TRIMS}, cv=cv, scoring="r2").fit(X, y)
         assert_allclose(choice.means, search.cv_results_["mean_test_score"])
         assert_allclose(choice.scores.std(axis=0), search.cv_results_["std_test_score"])
-        assert choice.drop == search.best_params_["drop"]
+        assert choice.trim == search.best_params_["trim"]
         assert choice.scores.shape == (4, 3)
         assert not hasattr(model, "coef_")
 
     def test_broken_sensors_are_set_aside_and_no_more(self, broken_sensors):
         X, y = broken_sensors
-        choice = choose_drop(ATkRegressor(k=1.0, n_starts=0), X, y, drops=self.DROPS, cv=5)
-        assert choice.drop == 0.1
-        by_mean_of_squares = choose_drop(ATkRegressor(k=1.0, n_starts=0), X, y, drops=self.DROPS, cv=5, scoring="rmse")
-        assert by_mean_of_squares.drop == 0.0  # hostage to the outliers that judge
+        choice = choose_trim(ATkRegressor(k=1.0, n_init=0), X, y, trims=self.TRIMS, cv=5)
+        assert choice.trim == 0.1
+        by_mean_of_squares = choose_trim(ATkRegressor(k=1.0, n_init=0), X, y, trims=self.TRIMS, cv=5, scoring="rmse")
+        assert by_mean_of_squares.trim == 0.0  # hostage to the outliers that judge
 
     def test_exchanged_labels_in_a_pipeline(self, exchanged_labels):
         X, y = exchanged_labels
         model = make_pipeline(StandardScaler(), ATkClassifier(k=1.0))
-        named = {"drops": self.DROPS, "parameter": "atkclassifier__drop"}
-        choice = choose_drop(model, X, y, cv=4, **named)
-        assert choice.drop == 0.1  # 7.5 % of the labels are wrong
+        named = {"trims": self.TRIMS, "parameter": "atkclassifier__trim"}
+        choice = choose_trim(model, X, y, cv=4, **named)
+        assert choice.trim == 0.1  # 7.5 % of the labels are wrong
         splits = list(StratifiedKFold(4).split(X, y))
-        assert_array_equal(choose_drop(model, X, y, cv=splits, scoring="accuracy", **named).scores, choice.scores)
-        assert_allclose(choose_drop(model, X, y, cv=4, scoring="error", **named).scores, choice.scores - 1.0)
+        assert_array_equal(choose_trim(model, X, y, cv=splits, scoring="accuracy", **named).scores, choice.scores)
+        assert_allclose(choose_trim(model, X, y, cv=4, scoring="error", **named).scores, choice.scores - 1.0)
 
     def test_clean_data_keep_all_samples(self, broken_sensors):
         X, _ = broken_sensors
         y = X @ [1.0, 2.0] + np.random.default_rng(5).standard_normal(200)
-        assert choose_drop(ATkRegressor(k=1.0, n_starts=0), X, y, drops=self.DROPS).drop == 0.0
+        assert choose_trim(ATkRegressor(k=1.0, n_init=0), X, y, trims=self.TRIMS).trim == 0.0
 
     def test_splits_are_the_same_for_all_and_repeat_with_the_seed(self, broken_sensors):
         X, y = broken_sensors
-        model = ATkRegressor(k=1.0, n_starts=0)
-        first, again = (choose_drop(model, X, y, drops=(0.0,), random_state=7).scores for _ in range(2))
+        model = ATkRegressor(k=1.0, n_init=0)
+        first, again = (choose_trim(model, X, y, trims=(0.0,), random_state=7).scores for _ in range(2))
         assert_array_equal(first, again)
         assert first.shape == (25, 1)
-        assert (first != choose_drop(model, X, y, drops=(0.0,), random_state=8).scores).any()
+        assert (first != choose_trim(model, X, y, trims=(0.0,), random_state=8).scores).any()
 
     @pytest.mark.parametrize("rule", ["best", "one_standard_error"])
     def test_the_rules_by_hand(self, rule):
@@ -87,31 +88,31 @@ class TestChoosing:
         def score(model, X, y):  # noqa: ARG001
             return -abs(model.quantile - 0.2) + (0.01 * y.mean() if model.quantile == 0.1 else 0.0)
 
-        choice = choose_drop(
-            DummyRegressor(strategy="quantile"), X, y, drops=(0.3, 0.1, 0.2, 0.2), cv=4, scoring=score, rule=rule,
+        choice = choose_trim(
+            DummyRegressor(strategy="quantile"), X, y, trims=(0.3, 0.1, 0.2, 0.2), cv=4, scoring=score, rule=rule,
             parameter="quantile",
         )  # fmt: skip
-        assert choice.drops == (0.1, 0.2, 0.3)
+        assert choice.trims == (0.1, 0.2, 0.3)
         folds = 0.01 * np.array([2.0, 7.0, 12.0, 17.0])
         expected = np.column_stack([folds - 0.1, np.zeros(4), np.full(4, -0.1)])
         assert_allclose(choice.scores, expected, atol=1e-15)
         assert_allclose(choice.means, [-0.005, 0.0, -0.1], atol=1e-15)
         assert_allclose(choice.errors, [folds.std(ddof=1) * np.sqrt(1 / 4 + 5 / 15), 0.0, 0.0], atol=1e-15)
-        assert choice.drop == {"best": 0.2, "one_standard_error": 0.1}[rule]
+        assert choice.trim == {"best": 0.2, "one_standard_error": 0.1}[rule]
 
     def test_equals_go_to_the_smallest(self):
-        choice = choose_drop(DummyRegressor(quantile=0.5), np.zeros((9, 1)), np.zeros(9), cv=3, parameter="quantile")
-        assert choice.drop == 0.0
-        assert choice.drops == (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3)
+        choice = choose_trim(DummyRegressor(quantile=0.5), np.zeros((9, 1)), np.zeros(9), cv=3, parameter="quantile")
+        assert choice.trim == 0.0
+        assert choice.trims == (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3)
 
     def test_counts_stay_counts(self, broken_sensors):
         X, y = broken_sensors
-        choice = choose_drop(ATkRegressor(k=1.0, n_starts=0), X, y, drops=(0, 16), cv=3)
-        assert choice.drop == 16
-        assert isinstance(choice.drop, int)
+        choice = choose_trim(ATkRegressor(k=1.0, n_init=0), X, y, trims=(0, 16), cv=3)
+        assert choice.trim == 16
+        assert isinstance(choice.trim, int)
 
     def test_the_table(self):
-        table = str(DropChoice(0.0, (0.0, 0.25), np.zeros((2, 2)), np.array([-1e5 / 3, -1e-5]), np.array([2.5, 0.0])))
+        table = str(TrimChoice(0.0, (0.0, 0.25), np.zeros((2, 2)), np.array([-1e5 / 3, -1e-5]), np.array([2.5, 0.0])))
         lines = table.splitlines()
         assert len(lines) == 3
         assert lines[1].split() == ["0", "-33333", "3.33e+04", "2.5", "chosen"]
@@ -122,23 +123,23 @@ class TestChoosing:
         ("arguments", "expected"),
         [
             ({"rule": "median"}, "one_standard_error"),
-            ({"parameter": "dropp"}, "try 'drop'"),
-            ({"drops": ()}, "got none"),
-            ({"drops": (0.1, 5)}, "all shares"),
-            ({"drops": (-0.1,)}, "drop is expected"),
-            ({"drops": (1.0,)}, "fraction"),
-            ({"drops": (150,), "cv": 4}, "below 150"),
+            ({"parameter": "trimm"}, "try 'trim'"),
+            ({"trims": ()}, "got none"),
+            ({"trims": (0.1, 5)}, "all shares"),
+            ({"trims": (-0.1,)}, "trim is expected"),
+            ({"trims": (1.0,)}, "fraction"),
+            ({"trims": (150,), "cv": 4}, "below 150"),
             ({"scoring": "balanced_error"}, "regression"),
-            ({"scoring": lambda model, X, y: np.nan, "drops": (0.0,), "cv": 2}, "finite"),  # noqa: ARG005
+            ({"scoring": lambda model, X, y: np.nan, "trims": (0.0,), "cv": 2}, "finite"),  # noqa: ARG005
         ],
     )
     def test_refusals(self, broken_sensors, arguments, expected):
         with pytest.raises(ValueError, match=expected):
-            choose_drop(ATkRegressor(k=1.0), *broken_sensors, **arguments)
+            choose_trim(ATkRegressor(k=1.0), *broken_sensors, **arguments)
 
-    def test_an_estimator_that_drops_nothing(self, broken_sensors):
+    def test_an_estimator_that_trims_nothing(self, broken_sensors):
         with pytest.raises(ValueError, match="none of its parameters"):
-            choose_drop(DummyRegressor(), *broken_sensors)
+            choose_trim(DummyRegressor(), *broken_sensors)
 
 
 def prominences_by_hand(losses, small):
@@ -175,9 +176,9 @@ class TestJump:
     def test_prominence_is_the_definition(self):
         losses = np.random.default_rng(2).exponential(size=300)
         found = prominences_by_hand(losses, np.sort(losses)[30])  # which a tenth of them lies below
-        jump = drop_at_jump(losses)
+        jump = trim_at_jump(losses)
         assert jump.prominence == pytest.approx(found[:150].max())
-        assert drop_at_jump(losses, most=0.1).prominence == pytest.approx(found[:30].max())
+        assert trim_at_jump(losses, most=0.1).prominence == pytest.approx(found[:30].max())
 
     def test_what_is_needed_is_what_smooth_tails_exceed_that_often(self):
         """The product formula against a simulation at 5 times the median; what is needed makes it 1e-3 in all."""
@@ -185,25 +186,25 @@ class TestJump:
         exceeded = rng.exponential(size=200_000) > 5.0 * np.median(rng.exponential(size=(200_000, 25)), axis=1)
         rates = 25.0 - np.arange(13)
         assert np.prod(rates / (rates + 5.0)) == pytest.approx(exceeded.mean(), rel=0.05)
-        jump = drop_at_jump(rng.exponential(size=300))
+        jump = trim_at_jump(rng.exponential(size=300))
         assert 150 * np.prod(rates / (rates + jump.needed)) == pytest.approx(1e-3)
 
     @pytest.mark.parametrize("tail", TAILS)
-    def test_without_outliers_nothing_is_dropped(self, tail):
+    def test_without_outliers_nothing_is_trimmed(self, tail):
         for seed in range(10):
-            jump = drop_at_jump(TAILS[tail](np.random.default_rng(seed)))
+            jump = trim_at_jump(TAILS[tail](np.random.default_rng(seed)))
             assert not jump.is_clear
-            assert (jump.drop, jump.count, jump.threshold) == (0.0, 0, np.inf)
+            assert (jump.trim, jump.count, jump.threshold) == (0.0, 0, np.inf)
             assert 0.0 < jump.prominence <= jump.needed
 
     @pytest.mark.parametrize("share", [0.05, 0.2, 0.45])
     def test_far_outliers_are_counted(self, share):
         for seed in range(10):
             losses = far_outliers(np.random.default_rng(seed), share=share)
-            jump = drop_at_jump(losses)
+            jump = trim_at_jump(losses)
             assert jump.is_clear
             assert jump.count == round(share * 400)
-            assert jump.drop == pytest.approx(share)
+            assert jump.trim == pytest.approx(share)
             assert (losses > jump.threshold).sum() == jump.count
             assert losses[jump.count :].max() < jump.threshold < losses[: jump.count].min()
 
@@ -211,21 +212,21 @@ class TestJump:
     def test_exchanged_labels_of_separated_classes_are_counted(self, loss):
         margins = 1.0 + 2.0 * abs(np.random.default_rng(3).standard_normal(400))
         margins[:40] *= -1.0
-        assert drop_at_jump(loss(margins)).count == 40
+        assert trim_at_jump(loss(margins)).count == 40
 
     def test_a_fit_that_sets_much_aside_shows_the_jump(self, broken_sensors):
         X, y = broken_sensors
-        model = ATkRegressor(drop=0.3, n_starts=0).fit(X, y)
-        assert drop_at_jump((y - model.predict(X)) ** 2).count == 16
+        model = ATkRegressor(trim=0.3, n_init=0).fit(X, y)
+        assert trim_at_jump((y - model.predict(X)) ** 2).count == 16
 
     def test_it_does_not_look_beyond_the_most(self):
         losses = far_outliers(np.random.default_rng(0), share=0.2)
-        assert drop_at_jump(losses, most=0.2).count == 80
-        assert drop_at_jump(losses, most=0.15).count == 0
+        assert trim_at_jump(losses, most=0.2).count == 80
+        assert trim_at_jump(losses, most=0.15).count == 0
 
     def test_units_and_order_do_not_matter(self):
         losses = far_outliers(np.random.default_rng(4))
-        jump, scaled = drop_at_jump(losses), drop_at_jump(1e-6 * losses[::-1])
+        jump, scaled = trim_at_jump(losses), trim_at_jump(1e-6 * losses[::-1])
         assert (scaled.count, scaled.prominence) == (jump.count, pytest.approx(jump.prominence))
         assert scaled.threshold == pytest.approx(1e-6 * jump.threshold)
 
@@ -234,22 +235,22 @@ class TestJump:
         rng = np.random.default_rng(6)
         losses = draw(rng)
         counts = rng.integers(0, 4, losses.size)
-        weighted, repeated = drop_at_jump(losses, sample_weight=counts), drop_at_jump(np.repeat(losses, counts))
+        weighted, repeated = trim_at_jump(losses, sample_weight=counts), trim_at_jump(np.repeat(losses, counts))
         assert weighted.count is None
-        for name in ("drop", "threshold", "prominence", "needed"):
+        for name in ("trim", "threshold", "prominence", "needed"):
             assert getattr(weighted, name) == pytest.approx(getattr(repeated, name))
-        light = drop_at_jump(losses, sample_weight=counts / 1e3)
-        assert (light.drop, light.prominence) == (pytest.approx(weighted.drop), pytest.approx(weighted.prominence))
+        light = trim_at_jump(losses, sample_weight=counts / 1e3)
+        assert (light.trim, light.prominence) == (pytest.approx(weighted.trim), pytest.approx(weighted.prominence))
 
     @pytest.mark.parametrize("losses", [np.zeros(50), np.ones(50), [0.0, 1.0], [3.0], np.repeat([0.1, 5.0], [90, 10])])
     def test_too_few_different_losses_have_no_jump(self, losses):
-        jump = drop_at_jump(losses)
-        assert (jump.drop, jump.prominence, jump.needed, jump.is_clear) == (0.0, 0.0, np.inf, False)
+        jump = trim_at_jump(losses)
+        assert (jump.trim, jump.prominence, jump.needed, jump.is_clear) == (0.0, 0.0, np.inf, False)
 
     def test_it_says_what_it_found(self):
-        clear = str(drop_at_jump(far_outliers(np.random.default_rng(0))))
-        assert clear.startswith("drop 0.1, above a loss of ")
-        assert str(drop_at_jump(np.linspace(0.0, 1.0, 100))).startswith("no clear jump: ")
+        clear = str(trim_at_jump(far_outliers(np.random.default_rng(0))))
+        assert clear.startswith("trim 0.1, above a loss of ")
+        assert str(trim_at_jump(np.linspace(0.0, 1.0, 100))).startswith("no clear jump: ")
 
     @pytest.mark.parametrize(
         ("arguments", "expected"),
@@ -263,4 +264,4 @@ class TestJump:
     )
     def test_refusals(self, arguments, expected):
         with pytest.raises(ValueError, match=expected):
-            drop_at_jump(**arguments)
+            trim_at_jump(**arguments)

@@ -15,14 +15,14 @@ from scipy.optimize import brentq
 from sklearn.base import clone, is_classifier
 from sklearn.model_selection import RepeatedKFold, RepeatedStratifiedKFold, check_cv, cross_val_score
 
-from atklearn.losses.aggregate import check_losses, ranked_loss, resolve_drop
+from atklearn.losses.aggregate import check_losses, ranked_loss, resolve_trim
 from atklearn.losses.individual import Array, Task
 from atklearn.measures.scores import resolve_scoring
 from atklearn.runtime.messages import shown
 from atklearn.selection.choosing import corrected_standard_error
 from atklearn.selection.folds import Split
 
-__all__ = ["DropAtJump", "DropChoice", "choose_drop", "drop_at_jump"]
+__all__ = ["TrimAtJump", "TrimChoice", "choose_trim", "trim_at_jump"]
 
 # The default splitter: five folds, repeated the more the fewer samples there are to score.
 _FOLDS = 5
@@ -42,62 +42,62 @@ _SAME_LEVEL = 1e-10
 
 
 @dataclass(frozen=True)
-class DropChoice:
-    """The share or count of samples that cross-validation sets aside: what :func:`atklearn.choose_drop` returns.
+class TrimChoice:
+    """The share or count of samples that cross-validation sets aside: what :func:`atklearn.choose_trim` returns.
 
     Attributes
     ----------
-    drop : float or int
+    trim : float or int
         The choice.
-    drops : tuple of float or int
+    trims : tuple of float or int
         The candidates, ascending.
-    scores : ndarray of shape (n_splits, n_drops)
+    scores : ndarray of shape (n_splits, n_trims)
         Higher is better.
-    means : ndarray of shape (n_drops,)
+    means : ndarray of shape (n_trims,)
         Of the scores, over the splits.
-    errors : ndarray of shape (n_drops,)
+    errors : ndarray of shape (n_trims,)
         The standard error of how far each is behind the best mean, corrected for splits that overlap.
 
     Examples
     --------
-    >>> from atklearn import ATkClassifier, choose_drop
+    >>> from atklearn import ATkClassifier, choose_trim
     >>> from atklearn.datasets import make_toy
     >>> X, y = make_toy(1, random_state=0)  # no sample is wrong
-    >>> choice = choose_drop(ATkClassifier(k=1.0, n_starts=0), X, y, drops=(0.0, 0.1), cv=3)
-    >>> choice.drop, choice.means.tolist()
+    >>> choice = choose_trim(ATkClassifier(k=1.0, n_init=0), X, y, trims=(0.0, 0.1), cv=3)
+    >>> choice.trim, choice.means.tolist()
     (0.0, [1.0, 1.0])
     """
 
-    drop: float
-    drops: tuple[float, ...]
+    trim: float
+    trims: tuple[float, ...]
     scores: Array
     means: Array
     errors: Array
 
     def __str__(self) -> str:
-        lines = [f"{'drop':>8}  {'score':>12}  {'behind the best':>15}  {'± error':>10}"]
+        lines = [f"{'trim':>8}  {'score':>12}  {'behind the best':>15}  {'± error':>10}"]
         best = int(self.means.argmax())
-        for place, (drop, mean, error) in enumerate(zip(self.drops, self.means, self.errors, strict=True)):
-            notes = ["best"] * (place == best) + ["chosen"] * (drop == self.drop)
+        for place, (trim, mean, error) in enumerate(zip(self.trims, self.means, self.errors, strict=True)):
+            notes = ["best"] * (place == best) + ["chosen"] * (trim == self.trim)
             behind = self.means[best] - mean
-            line = f"{drop:>8g}  {mean:>12.5g}  {behind:>15.3g}  {error:>10.2g}  {', '.join(notes)}"
+            line = f"{trim:>8g}  {mean:>12.5g}  {behind:>15.3g}  {error:>10.2g}  {', '.join(notes)}"
             lines.append(line.rstrip())
         return "\n".join(lines)
 
 
-def choose_drop(
+def choose_trim(
     estimator: Any,
     X: Any,
     y: Any,
     *,
-    drops: Sequence[float] = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3),
+    trims: Sequence[float] = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3),
     cv: Any = None,
     scoring: str | Callable[..., float] | None = None,
-    parameter: str = "drop",
+    parameter: str = "trim",
     rule: str = "one_standard_error",
     n_jobs: int | None = None,
     random_state: Any = 0,
-) -> DropChoice:
+) -> TrimChoice:
     """Choose how many samples to set aside by cross-validation.
 
     The rows that judge are as wrong as those that train, and this decides what can be chosen by:
@@ -111,16 +111,16 @@ def choose_drop(
 
     Either way the differences are small next to their noise, and it takes many rows, a thousand rather than a hundred,
     to tell neighbours on the grid apart. Where the share of outliers is known, there is no need to choose:
-    :func:`atklearn.theory.drop_for_outliers`.
+    :func:`atklearn.theory.trim_for_outliers`.
 
     Parameters
     ----------
     estimator : estimator
         Anything with ``get_params``; it is cloned, not fitted. Give it a ``k`` of its own, such as 1.0: "auto" is a
-        choice of k at ``drop=0`` and none above, so that two things would change at once.
+        choice of k at ``trim=0`` and none above, so that two things would change at once.
     X : array-like of shape (n_samples, n_features)
     y : array-like of shape (n_samples,)
-    drops : sequence of float or int, default=(0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3)
+    trims : sequence of float or int, default=(0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3)
         The candidates: floats are shares, ints counts of the training part of a split, which is smaller than all of X.
     cv : int, splitter, iterable or None, default=None
         None is five folds, stratified for classes, repeated five times, or twice from 1,500 samples on. All candidates
@@ -128,10 +128,10 @@ def choose_drop(
     scoring : str, callable or None, default=None
         The name of a measure (:data:`atklearn.measures.MEASURES`) or what scikit-learn accepts. None is "accuracy"
         for classifiers and "neg_median_absolute_error" for regressors.
-    parameter : str, default="drop"
-        What the estimator calls it; in a pipeline, for example, "atkclassifier__drop".
+    parameter : str, default="trim"
+        What the estimator calls it; in a pipeline, for example, "atkclassifier__trim".
     rule : {"one_standard_error", "best"}, default="one_standard_error"
-        "best" takes the best mean, the smallest drop among equals. "one_standard_error" takes the smallest drop that
+        "best" takes the best mean, the smallest trim among equals. "one_standard_error" takes the smallest trim that
         is behind the best by no more than the standard error of the difference: nothing is set aside unless the scores
         ask for it.
     n_jobs : int, default=None
@@ -141,19 +141,22 @@ def choose_drop(
 
     Returns
     -------
-    DropChoice
+    choice : TrimChoice
+        ``trim`` is the choice; ``trims`` are the candidates, ascending, with their ``scores`` on every split, shape
+        (n_splits, n_trims), higher being better, the ``means`` of these, and the standard ``errors`` of how far each is
+        behind the best mean, corrected for splits that overlap. :func:`print` shows a table.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from atklearn import ATkRegressor, choose_drop
+    >>> from atklearn import ATkRegressor, choose_trim
     >>> rng = np.random.default_rng(0)
     >>> X = rng.standard_normal((200, 2))
     >>> y = X @ [1.0, 2.0] + 0.1 * rng.standard_normal(200)
     >>> y[:16] += 50.0  # 8 % of the sensors broke
-    >>> choice = choose_drop(ATkRegressor(k=1.0, n_starts=0), X, y, drops=(0.0, 0.1, 0.2), cv=5)
+    >>> choice = choose_trim(ATkRegressor(k=1.0, n_init=0), X, y, trims=(0.0, 0.1, 0.2), cv=5)
     >>> print(choice)
-        drop         score  behind the best     ± error
+        trim         score  behind the best     ± error
            0       -4.0782             3.99         1.5
          0.1     -0.085925          0.00231      0.0032  chosen
          0.2     -0.083619                0           0  best
@@ -161,37 +164,37 @@ def choose_drop(
     if rule not in _RULES:
         raise ValueError(f"rule is expected to be one of {list(_RULES)}, got {shown(rule)}.")
     if parameter not in estimator.get_params():
-        close = [name for name in estimator.get_params() if name.endswith("drop")]
+        close = [name for name in estimator.get_params() if name.endswith("trim")]
         raise ValueError(
             f"parameter is expected to name a parameter of {type(estimator).__name__}, got {shown(parameter)}; "
-            + (f"try {' or '.join(map(repr, close))}." if close else "none of its parameters ends with 'drop'.")
+            + (f"try {' or '.join(map(repr, close))}." if close else "none of its parameters ends with 'trim'.")
         )
     splits = _splits(cv, X, y, is_classifier(estimator), random_state)
-    candidates = _ascending(drops, min(train.size for train, _ in splits))
+    candidates = _ascending(trims, min(train.size for train, _ in splits))
     task: Task = "classification" if is_classifier(estimator) else "regression"
     judge = resolve_scoring(_DEFAULT_SCORES[task] if scoring is None else scoring, task)
     score = partial(cross_val_score, X=X, y=y, cv=splits, scoring=judge, n_jobs=n_jobs, error_score="raise")
-    scores = np.column_stack([score(clone(estimator).set_params(**{parameter: drop})) for drop in candidates])
+    scores = np.column_stack([score(clone(estimator).set_params(**{parameter: trim})) for trim in candidates])
     if not np.isfinite(scores).all():
         raise ValueError(
             f"Scores are expected to be finite, got {int((~np.isfinite(scores)).sum())} of {scores.size} that are not; "
             "choose another scoring, or folds in which it is defined."
         )
     means = scores.mean(axis=0)
-    best = int(means.argmax())  # the first of equals: the smallest drop
+    best = int(means.argmax())  # the first of equals: the smallest trim
     behind = scores[:, [best]] - scores
     errors = corrected_standard_error(behind, float(np.mean([test.size / train.size for train, test in splits])))
     chosen = best if rule == "best" else int(np.argmax(behind.mean(axis=0) <= errors))
-    return DropChoice(candidates[chosen], candidates, scores, means, errors)
+    return TrimChoice(candidates[chosen], candidates, scores, means, errors)
 
 
 @dataclass(frozen=True)
-class DropAtJump:
-    """Where sorted losses jump: what :func:`atklearn.drop_at_jump` returns.
+class TrimAtJump:
+    """Where sorted losses jump: what :func:`atklearn.trim_at_jump` returns.
 
     Attributes
     ----------
-    drop : float
+    trim : float
         The share of the weight above the jump; 0.0 if there is no clear one.
     count : int or None
         The number of losses above the jump; None with sample weights.
@@ -205,13 +208,13 @@ class DropAtJump:
     Examples
     --------
     >>> import numpy as np
-    >>> from atklearn import drop_at_jump
-    >>> jump = drop_at_jump(np.append(np.linspace(0.1, 1.0, 95), [50.0, 51.0, 52.0, 53.0, 54.0]))
-    >>> jump.count, jump.drop, round(jump.threshold, 1)
+    >>> from atklearn import trim_at_jump
+    >>> jump = trim_at_jump(np.append(np.linspace(0.1, 1.0, 95), [50.0, 51.0, 52.0, 53.0, 54.0]))
+    >>> jump.count, jump.trim, round(jump.threshold, 1)
     (5, 0.05, 25.5)
     """
 
-    drop: float
+    trim: float
     count: int | None
     threshold: float
     prominence: float
@@ -223,13 +226,13 @@ class DropAtJump:
         return self.prominence > self.needed
 
     def __str__(self) -> str:
-        found = f"drop {self.drop:.3g}, above a loss of {self.threshold:.3g}" if self.is_clear else "no clear jump"
+        found = f"trim {self.trim:.3g}, above a loss of {self.threshold:.3g}" if self.is_clear else "no clear jump"
         return (
             f"{found}: the most prominent gap is {self.prominence:.3g} times its neighbours, {self.needed:.3g} needed"
         )
 
 
-def drop_at_jump(losses: npt.ArrayLike, *, sample_weight: npt.ArrayLike | None = None, most: float = 0.5) -> DropAtJump:
+def trim_at_jump(losses: npt.ArrayLike, *, sample_weight: npt.ArrayLike | None = None, most: float = 0.5) -> TrimAtJump:
     r"""Find how many samples to set aside from a jump in the sorted losses.
 
     Gross outliers have losses of another size than the rest. With the losses in descending order, put
@@ -245,7 +248,7 @@ def drop_at_jump(losses: npt.ArrayLike, *, sample_weight: npt.ArrayLike | None =
 
     What it needs:
 
-    - Losses of a fit that the outliers do not pull: one with a generous ``drop``, or the average loss if the outliers
+    - Losses of a fit that the outliers do not pull: one with a generous ``trim``, or the average loss if the outliers
       are few. Those of a fit that was pulled hide the jump (masking).
     - Gross outliers in regression, or exchanged labels of classes that are separated by a margin. Where classes
       overlap, exchanged labels look like hard samples and there is no jump to find: of the labels exchanged in
@@ -267,7 +270,11 @@ def drop_at_jump(losses: npt.ArrayLike, *, sample_weight: npt.ArrayLike | None =
 
     Returns
     -------
-    DropAtJump
+    jump : TrimAtJump
+        ``trim`` is the share of the weight above the jump, 0.0 if there is no clear one (``is_clear``); ``count`` the
+        number of losses above it, None with sample weights; ``threshold`` the loss in the middle of it, or infinite;
+        ``prominence`` how many times wider the most prominent gap is than its neighbours, clear or not, and ``needed``
+        how many times makes it clear.
 
     References
     ----------
@@ -276,16 +283,16 @@ def drop_at_jump(losses: npt.ArrayLike, *, sample_weight: npt.ArrayLike | None =
     Examples
     --------
     >>> import numpy as np
-    >>> from atklearn import ATkRegressor, drop_at_jump
+    >>> from atklearn import ATkRegressor, trim_at_jump
     >>> rng = np.random.default_rng(0)
     >>> X = rng.standard_normal((500, 2))
     >>> y = X @ [1.0, 2.0] + 0.1 * rng.standard_normal(500)
     >>> y[:40] += rng.uniform(5.0, 10.0, 40)
-    >>> generous = ATkRegressor(drop=0.3).fit(X, y)
-    >>> jump = drop_at_jump((y - generous.predict(X)) ** 2)
+    >>> generous = ATkRegressor(trim=0.3).fit(X, y)
+    >>> jump = trim_at_jump((y - generous.predict(X)) ** 2)
     >>> jump.count, jump.is_clear
     (40, True)
-    >>> print(drop_at_jump(rng.exponential(size=500)))
+    >>> print(trim_at_jump(rng.exponential(size=500)))
     no clear jump: the most prominent gap is 6.51 times its neighbours, 29.6 needed
     """
     loss, weight = check_losses(losses, sample_weight)
@@ -306,13 +313,13 @@ def drop_at_jump(losses: npt.ArrayLike, *, sample_weight: npt.ArrayLike | None =
     candidates = int(np.searchsorted(above[ends], most * above[-1] * (1.0 + _SAME_LEVEL), side="right"))
     none = 0 if weight is None else None
     if prominences.size == 0 or candidates == 0:  # too few different losses to know what is typical
-        return DropAtJump(0.0, none, np.inf, 0.0, np.inf)
+        return TrimAtJump(0.0, none, np.inf, 0.0, np.inf)
     place = int(prominences[:candidates].argmax())
     prominence, needed = float(prominences[place]), _needed_prominence(candidates, _neighbours_of(ends.size))
     if prominence <= needed:
-        return DropAtJump(0.0, none, np.inf, prominence, needed)
+        return TrimAtJump(0.0, none, np.inf, prominence, needed)
     last = int(ends[place])
-    return DropAtJump(
+    return TrimAtJump(
         float(above[last] / above[-1]), last + 1 if weight is None else None,
         float(ordered[last : last + 2].mean()), prominence, needed,
     )  # fmt: skip
@@ -340,17 +347,17 @@ def _splits(cv: Any, X: Any, y: Any, classification: bool, random_state: Any) ->
     return [(np.asarray(train), np.asarray(test)) for train, test in splitter.split(X, y)]
 
 
-def _ascending(drops: Sequence[float], n_train: int) -> tuple[float, ...]:
+def _ascending(trims: Sequence[float], n_train: int) -> tuple[float, ...]:
     """Return the candidates in ascending order, each once, of one kind."""
-    if len(drops) == 0:
-        raise ValueError("drops are expected to be some shares or counts, got none; (0.0, 0.1) asks whether to drop.")
-    kinds = {isinstance(drop, Integral) for drop in drops if drop != 0}  # zero is the same either way
+    if len(trims) == 0:
+        raise ValueError("trims are expected to be some shares or counts, got none; (0.0, 0.1) asks whether to trim.")
+    kinds = {isinstance(trim, Integral) for trim in trims if trim != 0}  # zero is the same either way
     if len(kinds) > 1:
         raise ValueError(
-            f"drops are expected to be all shares (floats) or all counts (ints), got {shown(list(drops))}; "
+            f"trims are expected to be all shares (floats) or all counts (ints), got {shown(list(trims))}; "
             "write counts as shares of the samples."
         )
-    amounts = {resolve_drop(drop, n_train, n_train): drop for drop in drops}
+    amounts = {resolve_trim(trim, n_train, n_train): trim for trim in trims}
     return tuple(amounts[amount] for amount in sorted(amounts))
 
 
