@@ -39,8 +39,8 @@ class RowBlocks:
         lengths = {array.shape[0] for array in arrays}
         if len(lengths) != 1 or chunk_size < 1:
             raise ValueError(
-                f"RowBlocks expects one or more arrays of equal length and chunk_size >= 1, got lengths {sorted(lengths)} "
-                f"and chunk_size={shown(chunk_size)}."
+                "RowBlocks expects one or more arrays of equal length and chunk_size >= 1, got lengths "
+                f"{sorted(lengths)} and chunk_size={shown(chunk_size)}."
             )
         self.arrays = arrays
         self.chunk_size = chunk_size
