@@ -40,8 +40,8 @@ def shares_of(aggregate: SlicedMean, elements: Elements, team: Team = ALONE) -> 
     with torch.no_grad():
         start, stop = _bounds(aggregate, team.sum_of(elements.total(), elements.losses))
         shares = _top_shares(elements, stop, team)
-        start, _, from_bottom = aggregate.ends
-        if start != 0 or from_bottom:
+        first, _, from_bottom = aggregate.ends
+        if first != 0 or from_bottom:
             shares = shares - _top_shares(elements, start, team)
         return shares / _beside_rows(positive(stop - start), shares)
 
