@@ -413,7 +413,8 @@ class ATkClassifier(LinearClassifierMixin, LinearATk):
             for problem, solution in zip(problems.problems, solutions, strict=True)
             if not solution.beats(problem.rows.loss_at_zero)
         ]
-        warn_of_collapse(self.k, self.k_, limits, problems.total, len(solutions), "linear model")
+        if limits:
+            warn_of_collapse(self.k, self.k_, limits, problems.total, len(solutions), "linear model")
 
 
 class ATkRegressor(ScoredRegressorMixin, LinearATk):
