@@ -1,11 +1,10 @@
-"""How the source is laid out: names of their own, and what is private stays in its module."""
+"""How the source is laid out: what a folder is for, and what is private stays in its module."""
 
 from __future__ import annotations
 
 import ast
 import re
 import tomllib
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -61,11 +60,6 @@ def foreign_private_uses(source):
         elif isinstance(node, ast.Attribute) and is_private(node.attr) and not belongs_to_itself(node):
             found += [f"{node.lineno}: {ast.unparse(node)}"] if node.attr not in made | OPEN_NAMES else []
     return found
-
-
-def test_no_name_is_given_twice():
-    counts = Counter(path.name for path in MODULES if path.name != "__init__.py")
-    assert [name for name, count in counts.items() if count > 1] == []
 
 
 def test_no_folder_of_tests_can_be_taken_for_a_package_that_is_missing():
