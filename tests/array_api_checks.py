@@ -63,8 +63,9 @@ def main(names):
 
 
 def run_checks(name):
-    import atklearn
     from atklearn.problems import encoding
+
+    import atklearn
 
     options = {"ks": 2, "Cs": 2, "cv": 2} if name.endswith("CV") else {}
     estimator = getattr(atklearn, name)(tol=1e-9, **options)

@@ -1,4 +1,4 @@
-"""How the source is laid out: names of their own, and what is private stays in its module."""
+"""How the source is laid out: what a folder is for, and what is private stays in its module."""
 
 from __future__ import annotations
 

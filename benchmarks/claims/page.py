@@ -37,7 +37,9 @@ TOPICS = {
     "small": (
         "Small data, and fits as they come",
         "Times are the least of many turns in each round. Default fits choose k by cross-validation, which "
-        "`LogisticRegression()` does not do: what it costs, not who is quicker at the same.",
+        "`LogisticRegression()` does not do: what it costs, not who is quicker at the same. They were measured before "
+        "the present default (see [decision 26](decisions/0026-one-chooser.md), which has its rough cost): "
+        "`ATkRegressor()` kept the average then, and chooses k now.",
     ),
     "kernel": (
         "Kernel machines",

@@ -2,11 +2,9 @@
 
 from atklearn.comparing import compare
 from atklearn.core.collapse import CollapseWarning
-from atklearn.estimators.blocks import RowBlocks
 from atklearn.estimators.linear import ATkClassifier, ATkRegressor
 from atklearn.estimators.search import ATkClassifierCV, ATkRegressorCV
-from atklearn.estimators.streaming_classifier import SGDATkClassifier
-from atklearn.estimators.streaming_regressor import SGDATkRegressor
+from atklearn.estimators.streaming import RowBlocks, SGDATkClassifier, SGDATkRegressor
 from atklearn.estimators.svm import ATkSVC, ATkSVR
 from atklearn.losses.aggregate import OneRowWarning, average_top_k
 from atklearn.losses.elementwise import elementwise

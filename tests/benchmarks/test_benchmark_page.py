@@ -83,7 +83,6 @@ def test_the_readme_tells_these_ratios(row, told):
         ("2-cores", "wide/lbfgs-*", "(up to {1} times lbfgs)"),
         ("2-cores", "sparse/text-hinge-*", "({0} to {1} times LIBLINEAR)"),
         ("2-cores", "linear/collapse-0.34", "({1} times our own k = n)"),
-        ("2-cores", "small/default-*", "(up to {1} times `LogisticRegression()` on small data)"),
         ("2-cores", "clusters/in-memory-*", "({0} to {1} times)"),
     ],
 )

@@ -20,7 +20,7 @@ SMALL_GRID = {"ks": [0.8, 1.0], "Cs": [1.0, 100.0], "cv": 2}
 FEW_TREES = {"n_estimators": 3, "n_jobs": 1}
 # What each fitted estimator is made of, beside itself: all that a reader has to trust.
 STREAM = {
-    "atklearn.estimators.streams.Stream",
+    "atklearn.estimators.streaming.Stream",
     "atklearn.stochastic.sgd.Descent",
     "atklearn.stochastic.visits.MassClock",
     "atklearn.stochastic.walk.StepRule",

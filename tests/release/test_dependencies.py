@@ -33,6 +33,7 @@ MAY_USE = {
     "report": ("cli",),
     "selection/display.py": ("cli",),
     "selection/few_tensor_rows.py": ("torch",),
+    "stores/tensors": ("torch",),
     "study": ("cli",),
     "study/clusters.py": ("cli", "dask"),
     "tables": ("cli",),

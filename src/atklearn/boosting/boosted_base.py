@@ -21,7 +21,7 @@ from atklearn.boosting.metric import ATK, ATkMetric
 from atklearn.boosting.rounds import boost_problems, lightgbm_parameters, raw_predictions
 from atklearn.boosting.trees import BoostedTrees, Recipe, load_lightgbm
 from atklearn.encoding.encoded import Encoded, ProblemEncoder, Targets
-from atklearn.estimators.fitting import keeping_fitted_state
+from atklearn.estimators.shared import keeping_fitted_state
 from atklearn.losses.aggregate import AverageTopK, resolve_k, warn_of_one_row
 from atklearn.losses.individual import Array, IndividualLoss, Task, resolve_individual_loss
 from atklearn.measures.catalogue import MEASURES, names_of_measures

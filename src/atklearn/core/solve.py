@@ -17,12 +17,16 @@ import numpy as np
 from atklearn.core.balance import certify_zero
 from atklearn.core.newton import Progress, Start, solve_newton
 from atklearn.core.problem import THINNING, Problem, Solution, StopReason
-from atklearn.core.wide import is_wide, solve_wide, takes_cheap_steps
+from atklearn.core.wide import solve_wide
 from atklearn.losses.individual import Array
 from atklearn.runtime.threads import steady_blas
 
 __all__ = ["solve_linear"]
 
+# From so many columns on, a quasi-Newton step is cheaper than Newton's by more than it is worse.
+_MANY_COLUMNS = 600
+_SOME_COLUMNS = 150  # if there are few rows: so many for each column
+_FEW_ROWS = 4
 # A working set pays if there are this many rows and the top k is at most this part of them.
 _MANY = 5000
 _SMALL_TOP = 0.2
@@ -164,7 +168,7 @@ class _Watch:
         self.at_zero = problem.rows.loss_at_zero if is_classification else 0.0
         self.progress = progress
         # so many columns fit any labels, or nearly so
-        self.may_be_zero = is_classification and problem.k < problem.rows.total and not is_wide(problem)
+        self.may_be_zero = is_classification and problem.k < problem.rows.total and not _is_wide(problem)
         # a neighbour, or a part of the rows, has collapsed already
         self.has_stopped = self.may_be_zero and begin.is_informed and not begin.coef.any()
         self.first = 0 if begin.coef.any() else 1
@@ -192,7 +196,20 @@ def _method(problem: Problem) -> Callable[..., Solution]:
 
 def _on_rows(problem: Problem) -> Callable[..., Solution]:
     """Return what solves a problem on all of its rows."""
-    return solve_wide if takes_cheap_steps(problem) else solve_newton
+    return solve_wide if _takes_cheap_steps(problem) else solve_newton
+
+
+def _is_wide(problem: Problem) -> bool:
+    """Say whether a Newton step costs many passes over X."""
+    n, d = problem.rows.n_rows, problem.rows.n_columns
+    many = d > _MANY_COLUMNS or (d > _SOME_COLUMNS and n <= _FEW_ROWS * d)
+    return problem.rows.is_dense and many and not problem.is_quadratic
+
+
+def _takes_cheap_steps(problem: Problem) -> bool:
+    """Say whether cheaper steps than Newton's come first: on wide data, and where its many passes are dear."""
+    is_far = problem.rows.passes_are_remote and problem.rows.n_columns > _MANY_COLUMNS and not problem.is_quadratic
+    return is_far or _is_wide(problem)
 
 
 def _has_small_top(problem: Problem) -> bool:

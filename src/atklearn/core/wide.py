@@ -23,28 +23,11 @@ from atklearn.core.store import Density
 from atklearn.losses.individual import Array
 from atklearn.runtime.compiling import njit_if_there
 
-__all__ = ["ProximalQuasiNewton", "climb", "is_wide", "solve_wide", "takes_cheap_steps"]
+__all__ = ["ProximalQuasiNewton", "climb", "solve_wide"]
 
-# From so many columns on, a quasi-Newton step is cheaper than Newton's by more than it is worse.
-_MANY_COLUMNS = 600
-_SOME_COLUMNS = 150  # if there are few rows: so many for each column
-_FEW_ROWS = 4
 # So many of these, or one for so many columns, cost as much as some fifteen of Newton's.
 _QUASI_STEPS = 200
 _COLUMNS_A_STEP = 2
-
-
-def is_wide(problem: Problem) -> bool:
-    """Say whether a Newton step costs many passes over X."""
-    n, d = problem.rows.n_rows, problem.rows.n_columns
-    many = d > _MANY_COLUMNS or (d > _SOME_COLUMNS and n <= _FEW_ROWS * d)
-    return problem.rows.is_dense and many and not problem.is_quadratic
-
-
-def takes_cheap_steps(problem: Problem) -> bool:
-    """Say whether cheaper steps than Newton's come first: on wide data, and where its many passes are dear."""
-    is_far = problem.rows.passes_are_remote and problem.rows.n_columns > _MANY_COLUMNS and not problem.is_quadratic
-    return is_far or is_wide(problem)
 
 
 def solve_wide(problem: Problem, begin: Start, tol: float, max_iter: int, progress: Progress | None) -> Solution:

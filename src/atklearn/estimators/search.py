@@ -1,19 +1,269 @@
-"""Linear estimators that choose k and C by cross-validation on warm-started paths."""
+"""The cross-validated estimators: the grids, the folds, the scores, the choice, the final fit."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from dataclasses import replace
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
 
-from sklearn.utils._param_validation import StrOptions
+import numpy as np
+from sklearn.base import ClassifierMixin, _fit_context
+from sklearn.model_selection import check_cv
+from sklearn.utils import Tags
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
 
-from atklearn.estimators.following import ScoredClassifierMixin, ScoredRegressorMixin
-from atklearn.estimators.linear import ATkClassifier, ATkRegressor
-from atklearn.estimators.search_base import LinearATkCV
-from atklearn.losses.individual import IndividualLoss
+from atklearn.chunked.chunked_folds import ChunkedFold, fold_parts, refuse_for_chunks
+from atklearn.chunked.encoded_chunks import EncodedChunks
+from atklearn.core.collapse import collapse_share
+from atklearn.encoding.encoded import Encoded
+from atklearn.estimators.linear import ATkClassifier, ATkRegressor, LinearATk, default_C, few_samples, fit_encoded
+from atklearn.estimators.shared import (
+    CallbackSupportMixin,
+    FitProgress,
+    FollowsX,
+    ScoredClassifierMixin,
+    ScoredRegressorMixin,
+    chunks_of,
+    encoder_of,
+    keeping_fitted_state,
+    training_data,
+)
+from atklearn.losses.aggregate import resolve_k, resolve_trim, warn_of_one_row
+from atklearn.losses.individual import Array, IndividualLoss, Task
+from atklearn.runtime.messages import shown
+from atklearn.runtime.namespaces import home_of, is_tensor, on_host, same_home, saying_what_fits
+from atklearn.selection.choosing import Criterion, Search, Selection, default_Cs, default_ks_above, default_search
+from atklearn.selection.folds import FilledFold, Fold, cv_results
+from atklearn.selection.judging import Judge, lend_coefficients
 
-__all__ = ["ATkClassifierCV", "ATkRegressorCV"]
+__all__ = ["ATkClassifierCV", "ATkRegressorCV", "LinearATkCV"]
+
+
+class LinearATkCV(CallbackSupportMixin, FollowsX):
+    """Base of the two estimators: grids, folds, scores, choice, final fit."""
+
+    _plain: ClassVar[type[LinearATk]]
+    selection_: Selection
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "loss": [str, IndividualLoss],
+        "ks": [Interval(Integral, 1, None, closed="left"), "array-like"],
+        "Cs": [Interval(Integral, 1, None, closed="left"), "array-like"],
+        "trim": [Real],
+        "cv": ["cv_object"],
+        "scoring": [str, callable, None],
+        "tail": [Interval(Real, 0.0, 1.0, closed="right"), None],
+        "at_most": [Interval(Real, 0.0, None, closed="both"), None],
+        "rule": [StrOptions({"one_standard_error", "best"})],
+        "refit": ["boolean"],
+        "fit_intercept": ["boolean"],
+        "penalize_intercept": ["boolean"],
+        "tol": [Interval(Real, 0.0, None, closed="neither")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "n_jobs": [Integral, None],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    @saying_what_fits
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
+        """Choose k and C, and fit them.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, tensor, Dask collection, Chunks} of shape (n_samples, n_features)
+            A tensor of PyTorch is computed where it lies, fold after fold, and what is fitted follows it. Chunks of
+            rows are asked where they are, as in :meth:`ATkClassifier.fit`; a row's fold is drawn from its values, and
+            ``cv`` has to be a number.
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), default=None
+        groups : array-like of shape (n_samples,), default=None
+            Passed to the splitter: samples of a group stay together in, say, ``GroupKFold``. None for chunks.
+
+        Returns
+        -------
+        self : estimator
+        """
+        encoder = encoder_of(self, "classification" if isinstance(self, ClassifierMixin) else "regression")
+        with keeping_fitted_state(self):
+            self._forget()
+            with training_data(self, encoder, X, y, sample_weight, ensure_min_samples=2) as data:
+                progress = FitProgress(self, X, y, sample_weight)
+                self._fit(data, groups, progress)
+                self._follow(home_of(X))
+                progress.finish()
+        return self
+
+    def _fit(self, data: Encoded | EncodedChunks, groups: Any, progress: FitProgress) -> None:
+        """Search the grid on encoded data, and fit the choice."""
+        self._survey(data)
+        checkpoint = None
+        if isinstance(data, EncodedChunks):
+            refuse_for_chunks(self.cv, groups, self.n_jobs)
+        if self.cv is None:
+            self._run_default(few_samples(data), progress, data.total)
+        else:
+            ks, Cs = self._given_ks(data.total), self._Cs_of(data.total)
+            folds: list[FilledFold]
+            shared: tuple[Any, ...] = ()
+            if isinstance(data, EncodedChunks):
+                checkpoint = data.opened_checkpoint(self.get_params(deep=False), ks_used=ks, Cs_used=Cs)
+                parts = fold_parts(data.n_samples, int(self.cv), self.random_state)
+                folds = [
+                    ChunkedFold(data, part, number, ks, Cs, self.max_iter, checkpoint)
+                    for number, part in enumerate(parts)
+                ]
+                test_to_train = 1.0 / (int(self.cv) - 1)
+            else:
+                labels = on_host(data.labels)
+                splitter = check_cv(self.cv, labels, classifier=data.classes is not None)
+                splits = list(splitter.split(data.X, labels, on_host(groups)))
+                bare = replace(data, X=None, y=None, weight=None)
+                options = {"max_iter": self.max_iter, "trim": self.trim_share_}
+                folds = [Fold(bare, split, ks, Cs, **options) for split in splits]
+                test_to_train = float(np.mean([test.size / train.size for train, test in splits]))
+                shared = data.X, data.y, data.weight
+            judge, criterion = self._judge()
+            search = Search(folds, judge, criterion, ks, Cs, test_to_train)
+            self._run(search, progress, data.total, shared=shared)
+        self._refit(data)
+        if checkpoint is not None:
+            checkpoint.done()
+
+    def _forget(self) -> None:
+        """Delete what an earlier fit has left."""
+        for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
+            delattr(self, name)
+
+    def _survey(self, data: Encoded | EncodedChunks) -> None:
+        """Set what is known of all samples before anything is chosen."""
+        self.n_samples_ = data.n_samples
+        self.trim_share_ = resolve_trim(self.trim, data.total, data.total) / data.total
+        self.calibration_bound_ = None
+        if data.classes is not None:
+            self.classes_ = data.classes
+            self.calibration_bound_ = collapse_share(data.problems().problems)
+
+    def _judge(self) -> tuple[Judge, Criterion]:
+        """Return who scores the cells, and what is asked of the choice."""
+        task: Task = "classification" if isinstance(self, ClassifierMixin) else "regression"
+        criterion = Criterion.asked(task, self.scoring, self.tail, self.at_most, self.rule)
+        classes = getattr(self, "classes_", None)
+        template = self._template(k=1.0)
+        return Judge.of(template, criterion.scoring, self.n_features_in_, classes, lend_coefficients), criterion
+
+    def _run_default(self, few: Encoded, progress: FitProgress, total: float) -> None:
+        """Choose on the folds that the plain estimator takes with ``k="auto"``."""
+        judge, criterion = self._judge()
+        search = default_search(
+            few, judge, criterion, ks=int(self.ks) if self._counts_ks() else self._given_ks(total),
+            Cs_of=self._Cs_of, default_C=self._default_C, trim=self.trim_share_, max_iter=self.max_iter,
+            random_state=self.random_state,
+        )  # fmt: skip
+        scale = 1.0
+        if isinstance(self.Cs, Integral):  # its C are those of some samples, in proportion to their mass
+            scale = self._default_C(total) / float(search.values[search.fallback])
+        self._run(search, progress, total, scale=scale)
+
+    def _run(
+        self, search: Search, progress: FitProgress, total: float, shared: tuple[Any, ...] = (), scale: float = 1.0
+    ) -> None:
+        """Score the grid on all folds, and choose.
+
+        Parameters
+        ----------
+        search : Search
+        progress : FitProgress
+        total : float
+            The mass of all samples.
+        shared : tuple
+            The data, if folds have none by themselves.
+        scale : float
+            What C has to be multiplied with for all samples.
+        """
+
+        def passed(fold: int, scores: Array) -> bool:
+            if self.verbose:
+                fits = int(np.isfinite(scores).sum())
+                best = f", best score {np.nanmax(scores):.4g}" if fits else ""
+                print(f"fold {fold + 1} of {len(search.folds)}: {fits} fits{best}", flush=True)
+            return progress.passed("fold")
+
+        self.ks_, self.Cs_ = search.ks, search.values * scale
+        # every operation on tensors takes the whole device, and those of a GPU cannot be sent to another process
+        n_jobs = 1 if shared and is_tensor(shared[0]) else self.n_jobs
+        search.run(n_jobs, shared, passed)
+        self.cv_results_ = cv_results(search.cells[..., 0], self.ks_, self.Cs_)
+        selection = search.selection()
+        self.selection_ = selection.scaled_to(selection.value * scale)
+        i, j = selection.chosen
+        self.k_share_, self.C_ = self.selection_.k, self.selection_.value
+        self.k_ = self.k_share_ * total
+        self.best_index_ = i * self.Cs_.size + j
+        self.best_params_ = {"k": self.k_share_, "C": self.C_}
+        self.best_score_ = selection.score
+
+    def _refit(self, data: Encoded | EncodedChunks) -> None:
+        """Fit the choice on all samples, if that is wanted."""
+        if not self.refit:
+            return
+        if isinstance(data, EncodedChunks) and data.checkpoint is not None:
+            data = replace(data, checkpoint=f"{data.checkpoint}.fit")  # beside that of the search
+        best = fit_encoded(self._template(k=self.k_share_, C=self.C_, tol=self.tol), data, like=self)
+        self.best_estimator_ = best
+        self.coef_, self.intercept_ = best.coef_, best.intercept_
+        self.loss_threshold_, self.objective_, self.dual_gap_ = best.loss_threshold_, best.objective_, best.dual_gap_
+        self.n_iter_ = best.n_iter_
+
+    def _template(self, **options: Any) -> LinearATk:
+        """Return the plain estimator with the parameters that both have, and the given ones."""
+        shared = set(self._plain().get_params()) & set(self.get_params()) - {"scoring", "tail", "at_most", "verbose"}
+        return self._plain(**{name: getattr(self, name) for name in shared} | options)
+
+    def _counts_ks(self) -> bool:
+        return isinstance(self.ks, Integral)
+
+    def _given_ks(self, total: float) -> Array:
+        """Return the grid of k as shares, ascending."""
+        if self._counts_ks():
+            return default_ks_above(self.trim_share_, int(self.ks), self.calibration_bound_)
+        warn_of_one_row(*self.ks)
+        ks = np.unique([resolve_k(k, total) / total for k in self.ks])
+        if ks.size == 0:
+            raise ValueError(f"ks is expected to be a number of grid points or a non-empty grid, got {shown(self.ks)}.")
+        return ks
+
+    def _default_C(self, total: float) -> float:
+        """Return the C that the plain estimator takes for samples of some mass."""
+        return default_C(self._plain, total)
+
+    def _Cs_of(self, total: float) -> Array:
+        """Return the grid of C, ascending, for samples of some mass."""
+        if isinstance(self.Cs, Integral):
+            return default_Cs(int(self.Cs), self._default_C(total))
+        Cs = np.unique(self.Cs).astype(float)
+        if Cs.size == 0 or Cs[0] <= 0.0:
+            raise ValueError(
+                "Cs is expected to be a number of grid points or a non-empty grid with every C > 0, got "
+                f"{shown(self.Cs)}."
+            )
+        return Cs
+
+    def _delegate(self, method: str, X: Any) -> Any:
+        """Call the final fit, which knows the features by their names."""
+        check_is_fitted(self, "best_estimator_")
+        if chunks_of(X) is None:
+            same_home(self.coef_, X, f"{type(self).__name__}.{method}()")
+        return getattr(self.best_estimator_, method)(X)
 
 
 class ATkClassifierCV(ScoredClassifierMixin, LinearATkCV):

@@ -14,10 +14,8 @@ from skl2onnx.common.utils_classifier import get_label_classes
 
 from atklearn.estimators.linear import ATkClassifier, ATkRegressor
 from atklearn.estimators.search import ATkClassifierCV, ATkRegressorCV
-from atklearn.estimators.streaming_classifier import SGDATkClassifier
-from atklearn.estimators.streaming_regressor import SGDATkRegressor
-from atklearn.estimators.svm import ATkSVC, ATkSVR
-from atklearn.estimators.svm_base import KernelATk
+from atklearn.estimators.streaming import SGDATkClassifier, SGDATkRegressor
+from atklearn.estimators.svm import ATkSVC, ATkSVR, KernelATk
 from atklearn.onnx.exportable import check_exportable, exported_classes
 from atklearn.onnx.score_graphs import Graph
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
-from atklearn.estimators.svm_base import KernelATk
+from atklearn.estimators.svm import KernelATk
 from atklearn.runtime.namespaces import kept_home
 
 __all__ = ["check_exportable", "dense", "exported_classes"]

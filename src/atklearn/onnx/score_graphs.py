@@ -30,7 +30,7 @@ from skl2onnx.algebra.onnx_ops import (
     OnnxWhere,
 )
 
-from atklearn.estimators.svm_base import KernelATk
+from atklearn.estimators.svm import KernelATk
 from atklearn.onnx.exportable import dense
 
 __all__ = ["Graph"]
