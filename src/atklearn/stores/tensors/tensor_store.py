@@ -36,6 +36,8 @@ __all__ = ["TensorRows", "TensorState", "TensorSubset"]
 
 # So many numbers of X take a device hardly longer than to be told to pass over them.
 _MOMENT = 1 << 28
+# Up to so many, places are drawn on the host, as for other rows; more are drawn on the device, which is quicker.
+_FEW_PLACES = 1 << 16
 # Samples at a time: so that what is computed on the way stays small beside X, on a CPU in the cache.
 _CPU_BLOCK, _GPU_BLOCK = 1 << 16, 1 << 24
 
@@ -67,7 +69,7 @@ class TensorRows(Store):
     """
 
     is_dense = True
-    most_ranked = 1 << 20
+    most_ranked = 1 << 17
 
     def __init__(
         self, X: Tensor, y: Tensor, mass: Tensor, loss: IndividualLoss, intercept: bool, units: Units | None = None
@@ -282,7 +284,13 @@ class TensorRows(Store):
 
     def sample(self, count: int) -> TensorRows | CompiledRows:
         """Return one row from each of ``count`` equal parts, without shuffling all of them."""
-        return self.part(torch.as_tensor(spread_places(self.n_rows, count)).to(self.X.device))
+        if count <= _FEW_PLACES or not self.is_remote:
+            return self.part(torch.as_tensor(spread_places(self.n_rows, count)).to(self.X.device))
+        count, device = min(count, self.n_rows), self.X.device
+        generator = torch.Generator(device).manual_seed(0)
+        drawn = torch.rand(count, dtype=torch.float64, device=device, generator=generator)
+        drawn += torch.arange(count, device=device)
+        return self.part((drawn * (self.n_rows / count)).long().clamp_(max=self.n_rows - 1))
 
     def conditioned(self, *, centred: bool) -> tuple[TensorRows, Units | Rotation] | None:
         """Return the same samples in better coordinates, or None if these are good enough."""
@@ -357,10 +365,17 @@ def _between(losses: Tensor, mass: Tensor | None, low: float, high: float, share
         least, most = (-np.inf, np.inf) if step > 1 else (float(told.min()), float(told.max()))
         return Between(0.0, total, n, told, weights, step > 1, least, most)
     is_above, is_inside = losses > high, (losses >= low) & (losses <= high)
-    inside = losses[is_inside].cpu().numpy()
-    if mass is None:
-        return Between.inside_of(float(is_above.sum()), inside, np.ones(inside.size), share)
-    return Between.inside_of(float((mass * is_above).sum()), inside, mass[is_inside].cpu().numpy(), share)
+    above = float((is_above if mass is None else mass * is_above).sum())
+    inside, amounts = losses[is_inside], None if mass is None else mass[is_inside]
+    count = len(inside)
+    step = -(-count // max(int(share * count), 1))
+    if step > 1:  # the others need not come to the host
+        amount = float(count) if amounts is None else float(amounts.sum())
+        least, most = torch.stack(torch.aminmax(inside)).tolist()
+        told = inside[::step].cpu().numpy()
+        return Between(above, amount, count, told, np.full(told.size, amount / told.size), True, least, most)
+    told = inside.cpu().numpy()
+    return Between.inside_of(above, told, np.ones(count) if amounts is None else amounts.cpu().numpy(), 1.0)
 
 
 def largest_places(losses: Tensor, count: int) -> Tensor:
