@@ -103,7 +103,7 @@ def test_bad_input_is_one_sentence():
         ((None, "rides"), {}),
         ((3, "rides"), {}),
         ((rides(), "no such column"), {}),
-        ((rides(), "rides"), {"score": "rmse"}),
+        ((rides(), "rides"), {"scoring": "rmse"}),
         ((rides().assign(day=range(150)), "rides"), {"time": "day", "repeats": 2}),
     ]:
         with pytest.raises(ValueError, match=r"expected|no column|none is named") as error:

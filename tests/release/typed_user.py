@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, assert_type
 
 import numpy as np
+import numpy.typing as npt
 
 from atklearn import (
     ATkClassifier,
@@ -30,10 +31,10 @@ searched: ATkClassifierCV = ATkClassifierCV().fit(X, y)
 streamed: SGDATkRegressor = SGDATkRegressor(k=0.5, tol=None, random_state=0).fit(X, X[:, 0])
 labels: np.ndarray[Any, Any] = classifier.predict(X)
 path = atk_path(X, y, ks=[0.2, 1.0], Cs=[1.0])
-assert_type(path.dual_gaps, np.ndarray[Any, np.dtype[np.float64]])
+assert_type(path.dual_gaps, npt.NDArray[np.float64])
 
 losses = np.abs(X[:, 1])
 assert_type(average_top_k(losses, 0.2), float)
-assert_type(AverageTopK(0.2).weights(losses), np.ndarray[Any, np.dtype[np.float64]])
+assert_type(AverageTopK(0.2).weights(losses), npt.NDArray[np.float64])
 assert_type(paper_C(1.0, k=10, n_samples=60), float)
 kind: type[UserWarning] = CollapseWarning
