@@ -22,6 +22,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
+from sklearn.base import clone, is_regressor
 
 import atklearn
 from atklearn.core import newton as system
@@ -35,10 +37,14 @@ from atklearn.losses.individual import INDIVIDUAL_LOSSES
 from atklearn.runtime import threads
 from atklearn.runtime.compiling import HAS_NUMBA
 
-ESTIMATORS = (
-    atklearn.ATkClassifier,
-    atklearn.ATkRegressor,
-    atklearn.ATkClassifierCV,
+FITTED = (
+    atklearn.ATkClassifier(),
+    atklearn.ATkClassifier(k=0.7, class_weight="balanced"),
+    atklearn.ATkRegressor("absolute_error", k=0.3),
+    atklearn.ATkRegressor(),
+    atklearn.ATkClassifierCV(ks=2, Cs=2, cv=2),
+)
+REFUSED = (
     atklearn.ATkSVC,
     atklearn.ATkSVR,
     atklearn.SGDATkClassifier,
@@ -157,11 +163,23 @@ def missing_in_modules() -> dict[str, str]:
     return found
 
 
+def fits() -> dict[str, Any]:
+    """Fit arrays, dense and sparse; return objectives and coefficients."""
+    rng, found = np.random.default_rng(0), {}
+    X = rng.standard_normal((80, 3)) * (rng.random((80, 3)) < 0.8)
+    y = X @ [1.0, -2.0, 0.5] + rng.standard_normal(80)
+    for name, data in (("dense", X), ("sparse", sp.csr_array(X))):
+        for estimator in FITTED:
+            fitted = clone(estimator).fit(data, y if is_regressor(estimator) else y > 0.0)
+            found[f"{estimator}, {name}"] = fitted.objective_, fitted.coef_, fitted.intercept_
+    return found
+
+
 def refusals() -> dict[str, str]:
     """Fit arrays; return what is said."""
     found = {}
     X, y = np.random.default_rng(0).standard_normal((40, 2)), np.arange(40) % 2
-    for estimator in ESTIMATORS:
+    for estimator in REFUSED:
         try:
             estimator().fit(X, y)
         except ModuleNotFoundError as error:
@@ -173,5 +191,5 @@ if __name__ == "__main__":
     assert not HAS_NUMBA
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        told = {"answers": answers(), "solutions": solutions(), "refusals": refusals()}
+        told = {"answers": answers(), "solutions": solutions(), "refusals": refusals(), "fits": fits()}
     Path(sys.argv[1]).write_bytes(pickle.dumps(told | {"missing": missing_in_modules()}))

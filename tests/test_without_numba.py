@@ -38,9 +38,16 @@ def test_no_module_needs_numba_to_be_imported(told):
     assert [name for name, lacks in told["missing"].items() if lacks in ("None", "numba", "llvmlite")] == []
 
 
-def test_fitting_an_array_says_what_to_install(told):
+def test_arrays_are_fitted_on_plain_stores(told):
+    compiled = numba_free.fits()
+    assert compiled.keys() == told["fits"].keys()
+    for name, fit in compiled.items():
+        assert_close(fit, told["fits"][name], 1e-5)
+
+
+def test_what_takes_loops_over_rows_says_what_to_install(told):
     sentence = "Fits on arrays run compiled code, which needs numba: pip install numba; torch tensors need none."
-    assert told["refusals"] == {estimator.__name__: sentence for estimator in numba_free.ESTIMATORS}
+    assert told["refusals"] == {estimator.__name__: sentence for estimator in numba_free.REFUSED}
 
 
 def test_what_the_algorithm_computes_is_the_same(told):

@@ -11,7 +11,6 @@ import pickle
 from pathlib import Path
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.datasets import load_iris
 
 import atklearn
@@ -51,7 +50,6 @@ def refused():
     X, y = np.eye(6), np.arange(6) % 2
     found = {}
     for name, fit in {
-        "sparse": lambda: atklearn.ATkClassifier(k=1.0).fit(sp.csr_array(X), y),
         "stochastic": lambda: solve_sgd(ProblemEncoder(LogLoss(), "free").on(X, y).problems[0]),
     }.items():
         try:

@@ -196,7 +196,7 @@ def predict(
 ) -> None:
     """Predict the rows of a table with a saved model, and score it where the truth is there."""
     with failing_in_one_sentence():
-        from atklearn.study.files import write_whole
+        from atklearn.runtime.files import write_whole
         from atklearn.study.saving import load_model
         from atklearn.tables.predicting import predict_table
 

@@ -36,6 +36,5 @@ def test_the_same_is_fitted(told):
 
 def test_what_needs_numba_says_so(told):
     assert told[1] == {
-        "sparse": "Fits on arrays run compiled code, which needs numba: pip install numba; torch tensors need none.",
         "stochastic": "Stochastic steps are compiled, which needs numba: pip install numba",
     }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +14,7 @@ from atklearn.chunked.chunk_store import ChunkedDensity, ChunkedRows, ChunkState
 from atklearn.chunked.survey import Counted
 from atklearn.core.problem import Solution, StopReason
 from atklearn.losses.individual import Array
+from atklearn.runtime.files import write_whole
 
 __all__ = ["Checkpoint", "subject_of"]
 
@@ -89,9 +89,7 @@ class Checkpoint:
     def keep(self, name: str, value: Any) -> None:
         """Write down a value under a name."""
         self.reached[name] = value
-        partial = self.path.with_name(self.path.name + ".part")
-        partial.write_bytes(pickle.dumps({"subject": self.subject, "reached": self.reached}))
-        os.replace(partial, self.path)  # whole or not at all
+        write_whole(self.path, pickle.dumps({"subject": self.subject, "reached": self.reached}))
 
     def start(self, problem: str, rows: ChunkedRows) -> Solution | None:
         """Return where to go on with a problem, or None if it was not begun."""

@@ -15,11 +15,12 @@ from sklearn.utils.validation import column_or_1d
 
 from atklearn.chunked.chunk import Block, Chunk, Extremes, FoldPart, Labels, Picked, Sight, Sums
 from atklearn.chunked.fleet import Fleet
+from atklearn.core.store import spread_places
 from atklearn.encoding.encoded import check_mass
 from atklearn.losses.individual import Array
 from atklearn.selection.distribution import few_marked, merged, row_marks
 
-__all__ = ["ROOM", "Counted", "Survey", "Surveyed", "few_rows", "spread_places", "survey"]
+__all__ = ["ROOM", "Counted", "Survey", "Surveyed", "few_rows", "survey"]
 
 # Bytes that rows may take which are put together in memory: the sample to start from, a working set.
 ROOM = 1 << 26
@@ -113,13 +114,6 @@ def _column_of_text(X: Any) -> str:
         except (TypeError, ValueError):
             return f"Column {name!r} of X is expected to hold numbers; encode it, or leave it out: "
     return ""
-
-
-def spread_places(n: int, count: int, seed: int) -> npt.NDArray[np.intp]:
-    """Return the places of some of n rows: one from each of ``count`` equal parts."""
-    count = min(count, n)
-    drawn = (np.arange(count) + np.random.default_rng(seed).random(count)) * (n / max(count, 1))
-    return drawn.astype(np.intp)
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from atklearn.core.problem import Certificate, InterceptKind, Problem
+from atklearn.core.store import PlainStore
 from atklearn.losses.aggregate import resolve_k
 from atklearn.losses.individual import Array, IndividualLoss
 from atklearn.losses.labels import one_versus_rest
@@ -555,9 +556,9 @@ class Encoded(Targets):
 
 
 def _rows(X: Any, y: Any, mass: Any, loss: IndividualLoss, has_ones: bool) -> Any:
-    """Return the rows of arrays, or those of tensors."""
+    """Return the store of arrays, plain where Numba is missing, or that of tensors."""
     if not is_tensor(X):
-        return CompiledRows(X, y, mass, loss, has_ones)
+        return (CompiledRows if HAS_NUMBA else PlainStore)(X, y, mass, loss, has_ones)
     from atklearn.stores.tensors.tensor_store import TensorRows
 
     return TensorRows(X, y, mass, loss, has_ones)

@@ -25,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from atklearn.core.problem import Problem, Solution
+from atklearn.core.store import spread_places
 from atklearn.losses.aggregate import ranked_loss, top_sum
 from atklearn.losses.individual import Array
 from atklearn.stores.compiled import CompiledRows, Places
@@ -124,9 +125,9 @@ class RangedProblem:
 
     def thinned(self, count: int) -> RangedProblem:
         """Return the problems on a random part of the rows, in proportion, with some of every class."""
-        n, rng = self.rows.n_rows, np.random.default_rng(0)
-        chosen = np.zeros(n, dtype=bool)
-        chosen[((np.arange(count) + rng.random(count)) * (n / count)).astype(np.intp)] = True
+        rng = np.random.default_rng(0)
+        chosen = np.zeros(self.rows.n_rows, dtype=bool)
+        chosen[spread_places(self.rows.n_rows, count)] = True
         if self.classes is not None:
             for code in range(int(self.classes.max()) + 1):
                 own = np.flatnonzero(self.classes == code)

@@ -9,7 +9,7 @@ from pathlib import Path
 from atklearn.report.content import Block, Cell, Chart, Explorer, Page, Plane, Table
 from atklearn.report.pictures import write_figures
 from atklearn.report.style import emphasis_key, numeric_columns, plain
-from atklearn.study.files import write_whole
+from atklearn.runtime.files import write_whole
 
 __all__ = ["render_markdown", "write_markdown"]
 

@@ -17,7 +17,7 @@ from atklearn.report.content import Block, Chart, Explorer, Page, Plane, Section
 from atklearn.report.numbers import chart_numbers, explorer_numbers, plane_numbers
 from atklearn.report.plotting import chart_figure, explorer_figures, plane_figure
 from atklearn.report.style import OUTCOMES, column_classes, emphasis_key
-from atklearn.study.files import write_whole
+from atklearn.runtime.files import write_whole
 
 __all__ = ["render_page", "write_page"]
 

@@ -17,8 +17,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from atklearn.estimators.linear import ATkClassifier, ATkRegressor
 from atklearn.losses.individual import INDIVIDUAL_LOSSES, Task
+from atklearn.runtime.files import write_whole
 from atklearn.study.families import FAMILIES, BoostedModels, has_boosting
-from atklearn.study.files import write_whole
 from atklearn.study.last_fit import fit_recommended
 from atklearn.study.outcome import Recommendation
 from atklearn.tables.tabular import TabularData, make_features
