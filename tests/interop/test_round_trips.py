@@ -18,6 +18,7 @@ from atklearn import Hinge, Huber
 
 SMALL_GRID = {"ks": [0.8, 1.0], "Cs": [1.0, 100.0], "cv": 2}
 FEW_TREES = {"n_estimators": 3, "n_jobs": 1}
+SELECTION = "atklearn.selection.choosing.Selection"  # of estimators that choose k: what was seen
 # What each fitted estimator is made of, beside itself: all that a reader has to trust.
 STREAM = {
     "atklearn.estimators.streaming.Stream",
@@ -34,8 +35,8 @@ TREES = {
 ESTIMATORS = [
     (atklearn.ATkClassifier(k=0.8), set()),
     (atklearn.ATkRegressor(k=0.5), set()),
-    (atklearn.ATkClassifierCV(**SMALL_GRID), {"atklearn.estimators.linear.ATkClassifier"}),
-    (atklearn.ATkRegressorCV(**SMALL_GRID), {"atklearn.estimators.linear.ATkRegressor"}),
+    (atklearn.ATkClassifierCV(**SMALL_GRID), {"atklearn.estimators.linear.ATkClassifier", SELECTION}),
+    (atklearn.ATkRegressorCV(**SMALL_GRID), {"atklearn.estimators.linear.ATkRegressor", SELECTION}),
     (atklearn.SGDATkClassifier(random_state=0), STREAM | {"atklearn.losses.individual.LogLoss"}),
     (atklearn.SGDATkRegressor(max_iter=40, random_state=0), STREAM | {"atklearn.losses.individual.SquaredError"}),
     (atklearn.ATkSVC(), set()),
