@@ -63,7 +63,7 @@ def main(names):
 
 
 def run_checks(name):
-    from atklearn.problems import encoding
+    from atklearn.encoding import encoded as encoding
 
     import atklearn
 

@@ -13,7 +13,7 @@ from atklearn.study import settings
 # Started in the background, a shell's child ignores Ctrl-C for good, and so would everything tests send it to.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-if find_spec("dask") is not None:  # tests without it are collected all the same
+if find_spec("distributed") is not None:  # tests without it are collected all the same
     import dask
 
     dask.config.set(CALM)  # for the clusters that tests start in this process

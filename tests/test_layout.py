@@ -89,7 +89,7 @@ def test_what_is_private_stays_in_its_module(path):
     ("source", "found"),
     [
         ("from atklearn.losses.individual import _SMALL", ["1: _SMALL"]),
-        ("from atklearn.problems import encoding\nencoding._T", ["2: encoding._T"]),
+        ("from atklearn.encoding import encoded\nencoded._T", ["2: encoded._T"]),
         ("def f(model):\n    return model._problems(1)", ["2: model._problems"]),
         ("from sklearn.base import _fit_context\nfrom sklearn.utils._param_validation import Interval", []),
         (

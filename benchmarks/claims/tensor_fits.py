@@ -14,7 +14,7 @@ TOL = 1e-6
 
 def on_device() -> None:
     """Let tensors do all that is asked of them: few numbers, and all on the CPU, would go to the other solver."""
-    from atklearn.problems import encoding
+    from atklearn.encoding import encoded as encoding
 
     encoding.is_quicker_on_host = lambda *_: False
 

@@ -60,7 +60,7 @@ def test_a_fit_outlives_its_workers(doomed_client, data, expected, persist):
 def test_a_worker_may_die_at_work(doomed_client, data):
     X, y, _ = data
     rows = rows_of(engine_on(lazy_array(X, 250, seconds=0.5), y, client=doomed_client, persist=False))
-    expected = rows.at(np.ones(5), 0.5 * N_ROWS).gradient()
+    expected = rows.point(np.ones(5), 0.5 * N_ROWS).gradient()
     killed = []
 
     def kill(*_):
@@ -69,7 +69,7 @@ def test_a_worker_may_die_at_work(doomed_client, data):
 
     signal.signal(signal.SIGALRM, kill)
     signal.setitimer(signal.ITIMER_REAL, 0.2)
-    found = rows.at(np.ones(5), 0.5 * N_ROWS).gradient()
+    found = rows.point(np.ones(5), 0.5 * N_ROWS).gradient()
     assert killed
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
@@ -110,7 +110,7 @@ def test_a_fit_that_is_stopped_leaves_no_tasks(client, data):
 def test_workers_forget_a_fit_that_has_ended(client, data):
     X, y, _ = data
     rows = rows_of(engine_on(lazy_array(X, 250), y, client=client))
-    rows.at(np.ones(5), 0.5 * N_ROWS).gradient()
+    rows.point(np.ones(5), 0.5 * N_ROWS).gradient()
     assert any(client.run(remembers, rows.fleet.fit).values())
     rows.fleet.close()
     assert not any(client.run(remembers, rows.fleet.fit).values())

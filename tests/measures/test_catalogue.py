@@ -28,7 +28,7 @@ from atklearn.measures.catalogue import (
 
 PROBABILITY_MEASURES = {"log_loss", "brier"}
 
-KS, CS = [1, 0.4, 1.0], [0.1, 10.0]
+KS, CS = ["max", 0.4, 1.0], [0.1, 10.0]
 N_NEW = 45  # of which a tenth is four samples and a half
 pytestmark = pytest.mark.filterwarnings("ignore::atklearn.CollapseWarning")
 

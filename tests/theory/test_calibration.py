@@ -33,6 +33,7 @@ def draw(n, *seed, positive=POSITIVE):
 
 
 def fit(X, y, k, loss="hinge", C=1e4, sample_weight=None):
+    k = "max" if k == 1 and not isinstance(k, float) else k
     return ATkClassifier(loss, k=k, C=C, fit_intercept=False).fit(X, y, sample_weight)
 
 
