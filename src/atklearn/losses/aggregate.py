@@ -75,8 +75,9 @@ class OneRowWarning(UserWarning):
 
 
 def warn_of_one_row(*ks: Any) -> None:
-    """Warn, once for all ``ks``, if one of them is the int 1."""
-    if any(isinstance(k, Integral) and k == 1 for k in ks):
+    """Warn, once for all ``ks``, if one of them is the int 1; beside other counts it is meant as one."""
+    counts = [k for k in ks if isinstance(k, Integral)]
+    if 1 in counts and (len(ks) == 1 or len(counts) < len(ks)):
         warnings.warn(
             "k=1 is an int and counts samples: one row, the largest loss alone. Write k=1.0 for all, k='max' for one.",
             OneRowWarning,
