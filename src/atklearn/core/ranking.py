@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from atklearn.losses.aggregate import select
+from atklearn.losses.aggregate import rank_of, select
 from atklearn.losses.individual import Array
 
 __all__ = ["Between", "Ranked", "rank"]
@@ -106,7 +106,8 @@ def rank(look: Callable[[float, float, float], Between], wanted: float, n: int, 
     bounds = [-np.inf, np.inf]  # what the answer is certain to lie between
     low, high, expected = *bounds, float(n)
     for _ in range(_MAX_ROUNDS):
-        seen = look(low, high, 1.0 if expected <= most else _SAMPLE / expected)
+        few = most if high < np.inf or low > -np.inf else 2 * _SAMPLE  # of all losses a sample, unless there are few
+        seen = look(low, high, 1.0 if expected <= few else _SAMPLE / expected)
         if seen.above >= wanted and high < np.inf:
             bounds[0] = high
             low, high, expected = *bounds, float(n)
@@ -120,11 +121,19 @@ def rank(look: Callable[[float, float, float], Between], wanted: float, n: int, 
             return Ranked(seen.least, seen.above)
         values, weights = seen.values, seen.weights
         if not seen.is_partial:
-            value = select(values, weights, wanted - seen.above)
+            value = _completing(values, weights, wanted - seen.above)
             return Ranked(value, seen.above + float(weights[values > value].sum()))
         low, high = _bracket(values, weights, wanted - seen.above, bounds)
         expected = 1.5 * seen.count * float(weights[(values >= low) & (values <= high)].sum()) / seen.inside
     raise RuntimeError(f"No loss was found of rank {wanted:g} between {low:g} and {high:g}.")
+
+
+def _completing(values: Array, weights: Array, wanted: float) -> float:
+    """Return the loss that completes an amount, counted from the top."""
+    if weights.min() < weights.max():
+        return select(values, weights, wanted)
+    place = values.size - rank_of(wanted / float(weights[0]), values.size)
+    return float(np.partition(values, place)[place])
 
 
 def _bracket(values: Array, weights: Array, wanted: float, bounds: list[float]) -> tuple[float, float]:
