@@ -63,9 +63,8 @@ def main(names):
 
 
 def run_checks(name):
-    from atklearn.encoding import encoded as encoding
-
     import atklearn
+    from atklearn.encoding import encoded as encoding
 
     options = {"ks": 2, "Cs": 2, "cv": 2} if name.endswith("CV") else {}
     estimator = getattr(atklearn, name)(tol=1e-9, **options)
