@@ -15,7 +15,7 @@ from distributed import futures_of
 
 from atklearn.runtime.messages import shown
 
-__all__ = ["DaskBlocks", "is_dask", "split_rows"]
+__all__ = ["DaskBlocks", "is_array_or_frame", "split_rows"]
 
 Delays: TypeAlias = tuple[Delayed, ...]
 
@@ -48,12 +48,12 @@ class DaskBlocks:
         return len(self.X)
 
 
-def is_dask(data: Any) -> bool:
+def is_array_or_frame(data: Any) -> bool:
     """Say whether data are a Dask array, dataframe or series.
 
     Examples
     --------
-    >>> is_dask(da.ones(3)), is_dask(np.ones(3))
+    >>> is_array_or_frame(da.ones(3)), is_array_or_frame(np.ones(3))
     (True, False)
     """
     return isinstance(data, da.Array | dd.DataFrame | dd.Series)
@@ -132,7 +132,7 @@ def _beside(X: Any, column: Any, name: str) -> Delays | None:
 
 def _checked(X: Any, column: Any, name: str) -> Any:
     """Return a column of numbers or labels as a collection that is cut as X is."""
-    if not is_dask(column):
+    if not is_array_or_frame(column):
         if not _is_known(X):
             raise ValueError(
                 f"{name} is expected to be a Dask array or series where the sizes of the chunks of X are not known, "

@@ -155,7 +155,7 @@ class TensorRows(Store):
     ) -> tuple[SettledSums, TensorState]:
         """Return sums and state from numbers in the order of :func:`triton_standing.search`."""
         tied, full = (Stratum(int(part[0]), part[1], part[2]) for part in (numbers[13:16], numbers[16:19]))
-        look = Look(-float(numbers[-2]), float(numbers[-1]), tied, full)
+        look = Glance(-float(numbers[-2]), float(numbers[-1]), tied, full)
         settled = state.settled(centre, mu, lam, pulls, look)
         return SettledSums(*numbers[:13].tolist())._replace(total=self.total / state.k), settled
 
@@ -418,7 +418,7 @@ class TensorSubset:
 
 
 @dataclass(frozen=True)
-class Look:
+class Glance:
     """What a smoothing has seen beside its sums.
 
     Attributes
@@ -461,7 +461,7 @@ class TensorState:
         self.density, self.pulls = density, pulls
         self.centre: Tensor | None = None  # of the last smoothing, with its mu and threshold
         self.mu, self.lam = 1.0, 0.0
-        self.look: Look | None = None
+        self.look: Glance | None = None
 
     @property
     def f(self) -> Tensor:
@@ -470,7 +470,7 @@ class TensorState:
             self.start, self.direction = torch.add(self.start, self.direction, alpha=self.t), None
         return self.start
 
-    def settled(self, centre: Tensor, mu: float, lam: float, pulls: Tensor, look: Look) -> TensorState:
+    def settled(self, centre: Tensor, mu: float, lam: float, pulls: Tensor, look: Glance) -> TensorState:
         """Return the state with the densities at a threshold."""
         state = TensorState(self.loss, self.y, self.mass, self.k, self.start, self.t, self.direction, pulls=pulls)
         state.centre, state.mu, state.lam, state.look = centre, mu, lam, look
