@@ -1,20 +1,19 @@
 """Thousands of small nasty problems, each fit checked against the definition and an outside solver.
 
 Every problem is a function of the seed and its index, so a failure can be run again alone. Failures, which make the
-exit code 1 (as do warnings at more than 1 % of the problems):
+exit code 1 (as do warnings at more than 1.5 % of the problems, and better points found outside at more than 0.1 %):
 
-    nan           a published number is not finite
-    wrong bound   objective_ - dual_gap_ lies above the value of a known point, and so above the optimum
-    missed        dual_gap_ > tol * objective_ without a ConvergenceWarning
-    inconsistent  objective_, loss_threshold_ or k_ is not that of the published coef_ and intercept_
-    above         objective_ is more than 1e-6 (relative) above the outside solver's point, without a warning
-    infeasible    top_weights_ leave 0 <= q <= mass / k, sum(q) <= 1
-    error         the fit raised
+    nan              a published number is not finite
+    wrong bound      objective_ - dual_gap_ lies above the value of a known point, and so above the optimum
+    missed           dual_gap_ > tol * objective_ without a ConvergenceWarning
+    inconsistent     objective_, loss_threshold_ or k_ is not that of the published coef_ and intercept_
+    above            the objective is more than 1e-6 (relative) above the outside solver's point, without a warning
+    worse than zero  the objective is above that of w = 0
+    infeasible       top_weights_ leave 0 <= q <= mass / k, sum(q) <= 1
+    error            the fit raised
 
 Counted besides: warned (ConvergenceWarning), collapsed (CollapseWarning), other warning (any other one); no answer (the
-outside solver failed), loose answer (its point is worse than the fit's by 1e-6); excused bound, value and above (as
-wrong bound, inconsistent and above, but by no more than the rounding that fuzzing/verdict.py derives), float32 drift
-(the objective belongs to weights that were then rounded to single precision).
+outside solver failed), loose answer (its point is worse than the fit's by 1e-6), beaten (as above, with a warning).
 
 Usage: ./run bench fuzz [--problems 20000] [--seed 0] [--jobs 2] [--tol 1e-6] [--only INDEX]
 """
@@ -35,7 +34,8 @@ from fuzzing.verdict import FAILURES, NOTES, Verdict, examine
 from threadpoolctl import threadpool_limits
 
 SHOWN = 30
-MAX_WARNED = 0.01
+MAX_WARNED = 0.015
+MAX_BEATEN = 0.001
 
 
 def examine_index(index: int, seed: int, tol: float) -> Verdict:
@@ -55,9 +55,10 @@ def examine_all(indices: range, seed: int, tol: float, jobs: int) -> Iterator[Ve
 
 
 def is_acceptable(verdicts: list[Verdict]) -> bool:
-    """Return whether nothing failed and few were warned about."""
-    warned = sum("warned" in verdict.notes for verdict in verdicts)
-    return not any(verdict.failures for verdict in verdicts) and warned <= MAX_WARNED * len(verdicts)
+    """Return whether nothing failed, few were warned about and fewer of these could be bettered."""
+    warned, beaten = (sum(note in verdict.notes for verdict in verdicts) for note in ("warned", "beaten"))
+    few = warned <= MAX_WARNED * len(verdicts) and beaten <= MAX_BEATEN * len(verdicts)
+    return few and not any(verdict.failures for verdict in verdicts)
 
 
 def summary(verdicts: list[Verdict]) -> str:

@@ -2,15 +2,18 @@
 
     AT_k(l_1, ..., l_n) + |w|^2 / (2 C),      l_i = l(x_i . w + b, y_i)
 
-Nothing here comes from the library under test. Products are split without error (Dekker) and summed by ``math.fsum``,
-so that a margin or an error of prediction is the exact one rounded once, whatever cancels in it: the value of a point
-needs no allowance for rounding beyond a few units in its last place.
+Nothing here comes from the library under test. Small problems are evaluated in rational arithmetic. In others, products
+are split without error (Dekker) and summed by ``math.fsum``, so that a margin or an error of prediction is the exact
+one rounded once, whatever cancels in it: the value of a point needs no allowance for rounding beyond a few units in its
+last place.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from decimal import Context, Decimal, localcontext
+from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
@@ -116,11 +119,46 @@ class Definition:
         """Return the objective."""
         return self.top_mean(self.losses(point)) + self.penalty(point)
 
+    def exact_value(self, point: Point) -> Fraction:
+        """Return the objective in rational arithmetic, the log loss to fifty digits."""
+        w, b = [Fraction(value) for value in point.w.tolist()], Fraction(point.b)
+        rows = zip(self.X.tolist(), self.y.tolist(), self.mass.tolist(), strict=True)
+        losses = [
+            (self._exact_loss(sum((Fraction(x) * v for x, v in zip(row, w, strict=True)), b), Fraction(y)), Fraction(m))
+            for row, y, m in rows
+        ]
+        left = k = Fraction(self.k)
+        total = Fraction(0)
+        for loss, mass in sorted(losses, reverse=True):
+            taken = min(mass, left)
+            total += taken * loss
+            left -= taken
+        squares = sum(v * v for v in w) + (b * b if self.intercept == "penalized" else 0)
+        return total / k + squares / (2 * Fraction(self.C))
+
+    def _exact_loss(self, prediction: Fraction, y: Fraction) -> Fraction:
+        if self.loss == "log_loss":
+            return _log_loss(y * prediction)
+        if self.is_classification:
+            violation = max(1 - y * prediction, Fraction(0))
+            return violation if self.loss == "hinge" else violation**2
+        error = abs(prediction - y)
+        if self.loss == "squared_error":
+            return error**2
+        return error if self.loss == "absolute_error" else error**2 / 2 if error <= 1 else error - Fraction(1, 2)
+
     def ranked(self, losses: Array, amount: float) -> float:
         """Return the loss at which the mass from the top reaches the amount."""
         order = np.argsort(-losses, kind="stable")
         reached = np.cumsum(self.mass[order])
         return float(losses[order][min(int(np.searchsorted(reached, amount)), len(order) - 1)])
+
+
+def _log_loss(margin: Fraction) -> Fraction:
+    """Return ``log(1 + exp(-margin))`` to fifty digits."""
+    with localcontext(Context(prec=50, Emin=-(10**9), Emax=10**9)):
+        size = Decimal(abs(margin).numerator) / Decimal(margin.denominator)
+        return Fraction((1 + (-size).exp()).ln()) + max(-margin, Fraction(0))
 
 
 def _two_products(X: Array, w: Array) -> tuple[Array, Array]:

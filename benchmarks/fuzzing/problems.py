@@ -99,6 +99,11 @@ def wide(p: Draft) -> None:
     p.d = int(p.rng.integers(p.n + 1, 41))
 
 
+def half_as_many_columns(p: Draft) -> None:
+    p.n = int(p.rng.integers(10, 81))
+    p.d = int(p.rng.integers(p.n // 2, p.n))
+
+
 def integer_features(p: Draft) -> None:
     p.X = p.rng.integers(-2, 3, p.X.shape).astype(float)
 
@@ -126,7 +131,7 @@ def feature_scale(p: Draft) -> None:
 
 
 def column_scales(p: Draft) -> None:
-    p.X *= p.magnitude(size=p.d)
+    p.X *= p.magnitude(-9.0, 9.0, size=p.d)
 
 
 def one_column_scaled(p: Draft) -> None:
@@ -135,6 +140,11 @@ def one_column_scaled(p: Draft) -> None:
 
 def feature_offset(p: Draft) -> None:
     p.X[:, p.some(p.d, 1.0)] += p.rng.choice([-1.0, 1.0]) * p.magnitude(0.0, 8.0)
+
+
+def drawn_rows(p: Draft) -> None:
+    """Draw rows with replacement, as a bootstrap does, but each with a target of its own."""
+    p.X = p.X[p.rng.integers(max(2, int(p.n * p.rng.uniform(0.1, 0.7))), size=p.n)]
 
 
 def repeated_rows(p: Draft) -> None:
@@ -241,6 +251,7 @@ class Trait:
 TRAITS = (
     Trait(few_rows, 0, "size"),
     Trait(wide, 0, "size"),
+    Trait(half_as_many_columns, 0, "size"),
     Trait(integer_features, 1, "kind of features"),
     Trait(constant_column, 1, "constant"),
     Trait(zero_column, 1, "constant"),
@@ -260,6 +271,7 @@ TRAITS = (
     Trait(integer_targets, 4, "kind of targets", "regression"),
     Trait(target_scale, 4, "target scale", "regression"),
     Trait(target_offset, 4, "target offset", "regression"),
+    Trait(drawn_rows, 5, "rows"),
     Trait(repeated_rows, 5, "rows"),
     Trait(contradicting_rows, 5, "rows"),
     Trait(tiny_C, 6, "C"),

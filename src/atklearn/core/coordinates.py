@@ -26,7 +26,17 @@ from scipy.linalg.lapack import dpstrf
 
 from atklearn.losses.individual import Array
 
-__all__ = ["Coordinates", "Rotation", "Units", "convert", "helpful_units", "is_worth_rotating", "looked_at", "rotate"]
+__all__ = [
+    "Coordinates",
+    "Rotation",
+    "Units",
+    "convert",
+    "even_units",
+    "helpful_units",
+    "is_worth_rotating",
+    "looked_at",
+    "rotate",
+]
 
 # Rows that are looked at, fewer if there are many columns: enough to tell sizes.
 _LOOKED_AT = 1000
@@ -84,7 +94,9 @@ class Units:
         return weights, float(np.longdouble(intercept) + np.longdouble(self.shift) - moved)
 
 
-def helpful_units(X: Any, y: Array, *, centred: bool, regression: bool) -> Units | None:
+def helpful_units(
+    X: Any, y: Array, *, centred: bool, regression: bool, uneven: float = _UNEVEN, far: float = _FAR
+) -> Units | None:
     """Return better units for these data, or None if the user's are good enough.
 
     Parameters
@@ -95,6 +107,8 @@ def helpful_units(X: Any, y: Array, *, centred: bool, regression: bool) -> Units
         Whether offsets can be taken out: there is an intercept that is not penalised.
     regression : bool
         Whether the target has units, too.
+    uneven, far : float
+        By how much columns may differ in size, and offsets exceed the spread.
 
     Examples
     --------
@@ -114,23 +128,28 @@ def helpful_units(X: Any, y: Array, *, centred: bool, regression: bool) -> Units
         seen = seen.astype(np.float64, copy=False)
         if centred and seen.size:
             middle, spread = seen.mean(axis=0), seen.std(axis=0)
-            if ((np.abs(middle) > _FAR * spread) & (spread > 0.0)).any():  # a constant column does no harm
+            if ((np.abs(middle) > far * spread) & (spread > 0.0)).any():  # a constant column does no harm
                 centre = middle
                 seen = seen - middle
         sizes = np.sqrt(np.mean(seen**2, axis=0))
     shift = 0.0
     if centred and regression:
         middle = float(y[rows][0] + np.mean(y[rows] - y[rows][0]))  # exact for a constant
-        if abs(middle) > _FAR * float(y[rows].std()):
+        if abs(middle) > far * float(y[rows].std()):
             shift = middle
     present = sizes[sizes > 0.0]
-    uneven = present.size > 0 and present.max() > _UNEVEN * present.min()
-    if not uneven and not shift and not centre.any():
+    rescaled = present.size > 0 and present.max() > uneven * present.min()
+    if not rescaled and not shift and not centre.any():
         return None
     scale = np.ones(sizes.size)
-    if uneven:
+    if rescaled:
         scale[sizes > 0.0] = np.exp2(np.round(np.log2(present)))
     return Units(scale, centre, shift)
+
+
+def even_units(X: Any, y: Array, *, centred: bool, regression: bool) -> Units | None:
+    """Return units in which all columns have one size, and none an offset, for where rounding has stopped a solver."""
+    return helpful_units(X, y, centred=centred, regression=regression, uneven=2.0, far=0.0)
 
 
 def looked_at(n_rows: int, n_features: int) -> slice:

@@ -12,22 +12,19 @@ optimum all along, so it alone decides when to stop.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from scipy.linalg import cho_solve
 
+from atklearn.core.interior import serves, solve_interior
 from atklearn.core.point import Look, Point, Ray, Reading
-from atklearn.core.problem import Certificate, Problem, Solution, StopReason
-from atklearn.core.store import Density
+from atklearn.core.problem import LARGE, Certificate, Problem, Progress, Solution, Start, StopReason
 from atklearn.losses.individual import Array
 from atklearn.runtime.compiling import FAST_SUMS, njit_if_there
 
-__all__ = ["NewtonSystem", "Progress", "ProximalNewton", "Start", "newton_system", "solve_newton"]
-
-# Called after every move with the Newton steps so far, the objective and the gap; a true answer stops the solver.
-Progress: TypeAlias = Callable[[int, float, float], bool | None]
+__all__ = ["NewtonSystem", "ProximalNewton", "newton_system", "solve_newton"]
 
 _GROW = 5.0  # of mu after a slow inner solve
 _MAX_TRIALS = 30  # of the line search
@@ -35,33 +32,46 @@ _DAMPING = (1e-13, 1e-3)  # least and most, of the pivot of an unpenalised coord
 _BALANCED = 1e-14  # of the objective: an imbalance that is rounding
 _LONGEST_CAUTION = 64  # steps
 _LONGEST_WAIT = 200  # steps without a smaller gap before giving up
+_LONGEST_LABOUR = 100  # steps without a tenth of the gap, where a step inside costs many of them
 _PATIENCE = 20  # moves that change nothing before giving up
-
-
-@dataclass(frozen=True)
-class Start:
-    """Where to begin: coefficients, and densities and smoothing as far as they are known.
-
-    Attributes
-    ----------
-    coef : ndarray
-    density : Density or None
-    smoothing : float or None
-    is_informed : bool
-        Whether it is the solution of a neighbour, or on a part of the rows.
-    """
-
-    coef: Array
-    density: Density | None = None
-    smoothing: float | None = None
-    is_informed: bool = False
 
 
 def solve_newton(
     problem: Problem, begin: Start, tol: float, max_iter: int, progress: Progress | None = None
 ) -> Solution:
-    """Minimise until the gap is at most ``tol`` times the objective, in so many Newton steps."""
-    return ProximalNewton(problem, begin).run(tol, max_iter, progress)
+    """Minimise until the gap is at most ``tol`` times the objective; where this labours, by an interior point."""
+    if begin.smoothing == 0.0:  # it has laboured nearby, or nothing is known
+        if serves(problem) and begin.coef.any():
+            here = Solution.of(
+                problem.certify(begin.coef, begin.density), tol=tol, n_iter=0, otherwise=StopReason.STALLED
+            )
+            return go_on_inside(problem, here, tol, max_iter, progress)
+        begin = replace(begin, smoothing=None)
+    return go_on_inside(problem, ProximalNewton(problem, begin).run(tol, max_iter, progress), tol, max_iter, progress)
+
+
+def go_on_inside(
+    problem: Problem, solution: Solution, tol: float, max_iter: int, progress: Progress | None = None
+) -> Solution:
+    """Return the solution, or where it is not finished, what an interior point makes of it: its smoothing is 0 then."""
+    is_over = solution.stop_reason in (StopReason.CONVERGED, StopReason.CALLBACK) or solution.n_iter >= max_iter
+    if is_over or not serves(problem):
+        return solution
+    left = max_iter - solution.n_iter
+    inside = solve_interior(problem, solution.coef, solution.dual_gap, tol, left, progress)
+    found = replace(_best_of(solution, inside, tol), smoothing=0.0)
+    if found.stop_reason is not StopReason.STALLED:
+        return found
+    last = ProximalNewton(problem, Start(found.coef, found.density))
+    last.labours = max_iter  # there is nothing else to go on with
+    return _best_of(found, last.run(tol, max_iter - found.n_iter, progress), tol)
+
+
+def _best_of(first: Solution, then: Solution, tol: float) -> Solution:
+    """Return the lower of two solutions, one reached from the other, with the better of their bounds."""
+    lower, other = (then, first) if then.objective <= first.objective else (first, then)
+    found = replace(other, stop_reason=then.stop_reason).moved_to(lower, tol)
+    return replace(found, n_iter=first.n_iter + then.n_iter, smoothing=then.smoothing)
 
 
 class ProximalNewton:
@@ -71,6 +81,7 @@ class ProximalNewton:
     shrinks: tuple[tuple[int, float], ...] = ((6, 0.2),)
     slow = 12
     width = 1.0  # the first mu, in units of the spread of the losses
+    labours = 10  # steps without a tenth of the gap, after which an interior point goes on, where one can
 
     def __init__(self, problem: Problem, begin: Start) -> None:
         self.problem = problem
@@ -91,13 +102,22 @@ class ProximalNewton:
         inner = stalls = refreshes = 0
         best: Certificate | None = None
         least, since = float("inf"), 0  # the smallest gap seen, and the step it was seen at
+        tenth, since_tenth = float("inf"), 0  # and the last that was a tenth of the one before
+        labours = (
+            (self.labours if self.problem.rows.n_rows < LARGE else _LONGEST_LABOUR)
+            if serves(self.problem)
+            else max_iter
+        )
         while True:
             objective, stationarity, slack = self._measure()
             target = target_share * tol * objective
             if stationarity + slack < 0.9 * least:
                 least, since = stationarity + slack, self.steps
+            if least < 0.1 * tenth:
+                tenth, since_tenth = least, self.steps
             stopped = progress is not None and bool(progress(self.steps, objective, stationarity + slack))
             stuck = stalls >= _PATIENCE or refreshes >= _PATIENCE or self.steps - since >= _LONGEST_WAIT
+            stuck = stuck or self.steps - since_tenth >= labours
             limit = stopped or stuck or self.steps >= max_iter
             if limit or stationarity + slack <= target:
                 proof = self.point.prove(balanced=self.problem.free is not None)

@@ -160,6 +160,9 @@ class Bound(NamedTuple):
     """``|r|``"""
     change: float
     """``r (s - s_then - s'_then (f - f_then))``: how far the losses are above the tangents that the densities took."""
+    steepness: float
+    pull: float
+    """``|s'|`` and ``|r s'|`` of the tangents."""
 
 
 class Proof(NamedTuple):
@@ -179,6 +182,9 @@ class Proof(NamedTuple):
     """``X^T (u r s')``."""
     density: Density
     """Feasible: ``sum(u |r|) <= 1``, and no derivative along the column of ones if that was asked for."""
+    steepness: float
+    pull: float
+    """``sum(u |s'|)``, what an error in every prediction can count at most, and ``sum(u |r s'|)``."""
 
 
 @njit_if_there(cache=True, nogil=True, error_model="numpy")
@@ -425,7 +431,8 @@ class Point:
         threshold = store.ranked(exact, self.k)
         bound = store.bound(exact, feasible, threshold)
         slack = bound.slack + threshold * max(1.0 - bound.mass, 0.0) + bound.change
-        return Proof(threshold + bound.above, threshold, slack, gradient, store.densities(feasible))
+        density = store.densities(feasible)
+        return Proof(threshold + bound.above, threshold, slack, gradient, density, bound.steepness, bound.pull)
 
     def largest(self, count: int, *, beside: Subset | None = None, above: float = 0.0) -> Subset:
         """Return the rows with the largest losses; ``beside`` those of a subset, only such as are ``above`` a value."""

@@ -16,6 +16,7 @@ The certificate is F(w, b) minus that bound. It needs no conjugates, so every co
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
@@ -25,13 +26,18 @@ import numpy as np
 
 from atklearn.core.coordinates import Coordinates
 from atklearn.core.point import Point, Proof
-from atklearn.core.store import Density, Store
+from atklearn.core.store import ArrayStore, Density, Store
 from atklearn.losses.individual import Array, IndividualLoss
 from atklearn.runtime.compiling import FAST_SUMS, njit_if_there
 
-__all__ = ["Certificate", "InterceptKind", "Problem", "Solution", "StopReason"]
+__all__ = ["Certificate", "InterceptKind", "Problem", "Progress", "Solution", "Start", "StopReason"]
+
+# Called after every move with the steps so far, the objective and the gap; a true answer stops the solver.
+Progress: TypeAlias = Callable[[int, float, float], bool | None]
 
 _ROUNDING = 1e-13
+_NEGLIGIBLE = 1e-9  # of what is certified
+_UNIT = 2.0**-53  # by which a sum or product is rounded, relative
 
 
 class StopReason(StrEnum):
@@ -126,6 +132,25 @@ class Solution(Certificate):
         return replace(solution, smoothing=self.smoothing)
 
 
+@dataclass(frozen=True)
+class Start:
+    """Where to begin: coefficients, and densities and smoothing as far as they are known.
+
+    Attributes
+    ----------
+    coef : ndarray
+    density : Density or None
+    smoothing : float or None
+    is_informed : bool
+        Whether it is the solution of a neighbour, or on a part of the rows.
+    """
+
+    coef: Array
+    density: Density | None = None
+    smoothing: float | None = None
+    is_informed: bool = False
+
+
 # From this many rows on, one in so many of them gives the start.
 LARGE = 50_000
 THINNING = 20
@@ -187,6 +212,13 @@ class Problem:
     def conditioned(self) -> Problem | None:
         """Return the same problem in better coordinates, or None if its own are good enough."""
         found = self.rows.conditioned(centred=self.free is not None) if self.units is None else None
+        return None if found is None else Problem(found[0], self.k, self.C, self.intercept, found[1])
+
+    def in_even_units(self) -> Problem | None:
+        """Return the problem in units in which rounding does least harm, or None if it is so already."""
+        if self.units is not None or not isinstance(self.rows, ArrayStore):
+            return None
+        found = self.rows.in_even_units(centred=self.free is not None)
         return None if found is None else Problem(found[0], self.k, self.C, self.intercept, found[1])
 
     @property
@@ -253,9 +285,46 @@ class Problem:
     def conclude(self, z: Array, proof: Proof) -> Certificate:
         """Return what a proof at ``z`` says of the objective."""
         objective = proof.value + self.penalty(z)
-        gap = max(self.stationarity(self.ridge * z + proof.gradient) + proof.slack, 0.0)
+        gradient = self.ridge * z + proof.gradient
+        of_value, of_bound = self._rounding(z, gradient, proof)
         # losses are never negative, so that the penalty, or zero, is a bound as well
-        return Certificate(z, 0.0, proof.density, proof.threshold, objective, min(gap, objective))
+        gap = min(max(self.stationarity(gradient) + proof.slack, 0.0) + of_bound, objective)
+        return Certificate(
+            z, 0.0, proof.density, proof.threshold, objective, gap + of_value + z.size * _UNIT * objective
+        )
+
+    def _rounding(self, z: Array, gradient: Array, proof: Proof) -> tuple[float, float]:
+        """Return how far, at most, rounding can have moved the objective and its bound from what is exact at z.
+
+        A sum of p products is off by no more than ``p u sum(|x| |z|)``, ``u = 2^-53``. In the objective such an error
+        of every prediction counts with ``sum(u |s'|)`` at most, in the tangents of the bound with ``sum(u |r s'|)``;
+        errors of the gradient count by what they add to ``C/2 |gradient|^2``, and along a free intercept by how far it
+        may be off. To add an intercept to nothing rounds nothing. The largest entries of X say what is enough nearly
+        always; where it is not, every entry is looked at.
+        """
+        rows, n_terms = self.rows, int(np.count_nonzero(self.rows.split(z)[0]))
+        relative = (n_terms + 4) * _UNIT if n_terms else 0.0
+        reach = float(rows.largest_entries @ np.abs(z))
+
+        def of_bound(sizes: Array) -> float:
+            off = (rows.n_rows + 4) * _UNIT * sizes
+            total = 2.0 * relative * float(sizes @ np.abs(z))
+            total += float((self._inverse_ridge * (np.abs(gradient) + 0.5 * off)) @ off)
+            if self.free is not None:
+                total += float(np.sum(off[self.free])) * (reach + max(map(abs, rows.target_range)))
+            return total
+
+        found = proof.steepness * relative * reach, of_bound(proof.pull * rows.largest_entries)
+        if sum(found) <= _NEGLIGIBLE * proof.value or not (isinstance(rows, ArrayStore) and rows.ranks_rows):
+            return found
+        s, slope, _ = rows.expand_at(z)
+        mass = rows.mass / self.k
+        of_rows, of_columns = rows.sizes_at(z, mass * proof.density * slope)
+        off = relative * np.abs(slope) * of_rows
+        raised = np.abs(s) + off if rows.kink.is_two_sided else rows.kink.loss(s + off)
+        order = np.argsort(-raised)
+        taken = np.diff(np.minimum(np.cumsum(mass[order]), 1.0), prepend=0.0)
+        return max(float(taken @ raised[order]) - proof.value, 0.0), of_bound(of_columns)
 
     def coefficients(self, certificate: Certificate) -> tuple[Array, float]:
         """Return the weights of the features and the intercept."""

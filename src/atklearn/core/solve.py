@@ -15,8 +15,8 @@ from dataclasses import replace
 import numpy as np
 
 from atklearn.core.balance import certify_zero
-from atklearn.core.newton import Progress, Start, solve_newton
-from atklearn.core.problem import THINNING, Problem, Solution, StopReason
+from atklearn.core.newton import solve_newton
+from atklearn.core.problem import THINNING, Problem, Progress, Solution, Start, StopReason
 from atklearn.core.wide import solve_wide
 from atklearn.losses.individual import Array
 from atklearn.runtime.threads import steady_blas
@@ -35,10 +35,16 @@ _SOME_ROWS = 200
 _ROUGH = 0.01
 # So much more of a gap on all rows than on a working set shows that rows are missing in this.
 _MUCH_MORE = 10.0
+# Relative gaps: of the first working set, and of the next over that on all rows.
+_MARGIN = 1.0
+_FEW_ADDED = 0.01  # of the rows: after which it is solved to the end
+_FIRST = 0.03
+_FINER = 0.03
 # A warm start takes the last smoothing of its predecessor times this: wide enough to move, narrow enough to gain.
 _RELAX = 25.0
 
 
+@np.errstate(all="ignore")  # numbers that are too large or too small show in the certificate
 @steady_blas()
 def solve_linear(
     problem: Problem,
@@ -75,14 +81,27 @@ def solve_linear(
     # from here on coefficients are in the coordinates of `working`
     begin = _cold_start(working, tol, max_iter) if start is None else _warm_start(working, start, relax)
     solution = _solve(working, begin, tol, max_iter, progress)
-    if better is None:
-        return solution
-    # from here on they are the user's
-    solution = _in_coordinates_of_the_user(problem, better, solution, tol)
-    if solution.stop_reason is StopReason.STALLED and not better.is_exact:
-        begin = _warm_start(problem, solution, relax)  # what rounding has cost is regained here
-        solution = _solve(problem, begin, tol, max_iter, progress)
+    if better is not None:
+        # from here on they are the user's
+        solution = _in_coordinates_of_the_user(problem, better, solution, tol)
+    if solution.stop_reason is StopReason.STALLED:
+        solution = _regained(problem, better, solution, tol, max_iter, progress)
     return solution
+
+
+def _regained(
+    problem: Problem, better: Problem | None, solution: Solution, tol: float, max_iter: int, progress: Progress | None
+) -> Solution:
+    """Return what can be regained of what rounding has cost a solution: in even units, or in the user's."""
+    even = problem.in_even_units() if better is None else None
+    if even is None and (better is None or better.is_exact):
+        return solution
+    elsewhere = problem if even is None else even
+    again = _solve(elsewhere, _warm_start(elsewhere, solution, _RELAX), tol, max_iter, progress)
+    if even is not None:
+        again = _in_coordinates_of_the_user(problem, even, again, tol)
+    lower, other = (again, solution) if again.objective <= solution.objective else (solution, again)
+    return replace(other.moved_to(lower, tol), n_iter=solution.n_iter + again.n_iter)
 
 
 def _in_coordinates_of_the_user(problem: Problem, better: Problem, solution: Solution, tol: float) -> Solution:
@@ -152,7 +171,13 @@ def _solve(problem: Problem, begin: Start, tol: float, max_iter: int, progress: 
             begin = Start(begin.coef)
         watch.let_go()
         solution = _method(problem)(problem, begin, tol, max(max_iter - steps, 1), watch)
-    if problem.loss.task == "classification" and not solution.beats(problem.rows.loss_at_zero):
+    if problem.loss.task == "classification":
+        beats_zero = solution.beats(problem.rows.loss_at_zero)
+    else:
+        beats_zero = solution.reaches(tol) or solution.beats(
+            problem.certify(np.zeros_like(solution.coef), None).objective
+        )
+    if not beats_zero:
         solution = _zero(problem, solution, tol)
     return replace(solution, n_iter=steps + solution.n_iter) if steps else solution
 
@@ -227,11 +252,13 @@ def _by_working_set(problem: Problem, begin: Start, tol: float, max_iter: int, w
     """
     rows, k = problem.rows, problem.k
     coef, density, smoothing, steps = begin.coef, begin.density, begin.smoothing, 0
+    finest = 0.5 * tol
+    rough = max(_FIRST, finest)  # no finer than what the rows that are still missing will change
     part = rows.point(coef, k, density).largest(_first_count(problem))
     while part.rows.n_rows < min(rows.n_rows, rows.max_subset_rows):
         inside = Start(coef, None if density is None else part.restrict(density), smoothing)
         of_part = problem.on(part.rows, k)
-        solved = _on_rows(of_part)(of_part, inside, 0.5 * tol, max_iter - steps, watch)
+        solved = _on_rows(of_part)(of_part, inside, rough, max_iter - steps, watch)
         steps += solved.n_iter
         coef, density, smoothing = solved.coef, part.extend(solved.density), 5.0 * solved.smoothing
         point = rows.point(coef, k, density)
@@ -243,8 +270,11 @@ def _by_working_set(problem: Problem, begin: Start, tol: float, max_iter: int, w
         if not is_done:
             before = part.rows.n_rows
             more = min(max(before, 2000), rows.max_subset_rows - before)
-            part = point.largest(more, beside=part, above=solved.threshold)
-            is_done = part.rows.n_rows == before  # there are no others
+            part = point.largest(more, beside=part, above=solved.threshold - _MARGIN * certificate.dual_gap)
+            added = part.rows.n_rows - before
+            is_done = added == 0 and rough == finest  # there are no others
+            is_settled = added <= _FEW_ADDED * before
+            rough = finest if is_settled else max(_FINER * certificate.dual_gap / certificate.objective, finest)
         if is_done:
             otherwise = StopReason.STALLED if solved.stop_reason is StopReason.CONVERGED else solved.stop_reason
             return Solution.of(certificate, tol=tol, n_iter=steps, otherwise=otherwise, smoothing=solved.smoothing)
@@ -260,7 +290,7 @@ def _first_count(problem: Problem) -> int:
 
 
 def _zero(problem: Problem, solution: Solution, tol: float) -> Solution:
-    """Return the zero classifier in place of a solution that does not beat it.
+    """Return w = 0 in place of a solution that does not beat it.
 
     Too small a k makes w = 0 the optimum. Any point near it is optimal to the tolerance, with signs that are rounding
     noise; zero itself is better, and the same whatever the order or the weighting of the samples.

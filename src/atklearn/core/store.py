@@ -16,14 +16,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol, Self, TypeAlias
+from typing import Any, NamedTuple, Protocol, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.linalg.lapack import dtrttf
 
-from atklearn.core.coordinates import Coordinates, convert, helpful_units
+from atklearn.core.coordinates import Coordinates, Units, convert, even_units, helpful_units
 from atklearn.core.packed import PackedSymmetric
 from atklearn.core.point import Bound, Form, Gram, Point, Proof, Reading, SettledSums, Sides, search_threshold
 from atklearn.core.ranking import Between, rank
@@ -31,7 +31,8 @@ from atklearn.losses.aggregate import least_mass, rank_of
 from atklearn.losses.individual import Array, IndividualLoss, Kink
 
 __all__ = [
-    "Ascent", "Density", "PlainState", "PlainStore", "RowVector", "State", "Store", "Subset", "spread_places",
+    "ArrayStore", "Ascent", "Density", "Expanded", "PlainState", "PlainStore", "RowVector", "State", "Store", "Subset",
+    "spread_places",
 ]  # fmt: skip
 
 Density: TypeAlias = Any
@@ -41,6 +42,9 @@ RowVector: TypeAlias = Any
 State: TypeAlias = Any
 """All rows at one z and one k: predictions, losses, densities, held as the store likes it."""
 Places: TypeAlias = npt.NDArray[np.intp]
+
+
+_SOME_ROWS = 1 << 14  # that are looked at together
 
 
 def spread_places(n: int, count: int, seed: int = 0) -> Places:
@@ -98,6 +102,14 @@ class Subset:
         out = np.zeros(self.whole.n_rows)
         out[self.places] = density
         return out
+
+
+class Expanded(NamedTuple):
+    """The smooth parts of the losses of all rows, with their derivatives in the prediction, as arrays."""
+
+    s: Array
+    slope: Array
+    bend: Array
 
 
 class Store(ABC):
@@ -242,6 +254,11 @@ class Store(ABC):
         """Return what :meth:`Point.prove` would, where one call for all of it pays; else None."""
         return None
 
+    @cached_property
+    @abstractmethod
+    def largest_entries(self) -> Array:
+        """The largest ``|x|`` of every column, the column of ones included: what rounding in X z is bounded by."""
+
     def feasible(self, state: State, balanced: bool) -> State:
         """Return the state with feasible densities near its own, balanced along the column of ones if wanted."""
         return self.scaled(state, *self.sides(state).feasible(balanced))
@@ -331,6 +348,53 @@ class Store(ABC):
         return np.array(weights) if self.ones is None else np.append(weights, intercept)
 
 
+class ArrayStore(Store):
+    """Samples whose numbers of rows are NumPy arrays: for algorithms that keep some of their own.
+
+    Attributes
+    ----------
+    X : {ndarray, CSR matrix} of shape (n_rows, n_features)
+    mass : ndarray of shape (n_rows,)
+    ranks_rows : bool
+        Whether there is one output and every row is a unit; else the questions below have no answers.
+    """
+
+    X: Any
+    mass: Array
+    ranks_rows = True
+
+    @abstractmethod
+    def expand_at(self, z: Array) -> Expanded:
+        """Return the losses at z with their derivatives: one pass over X."""
+
+    @abstractmethod
+    def predictions(self, direction: Array) -> Array:
+        """Return ``X direction``, shape (n_rows,)."""
+
+    @abstractmethod
+    def pull_of(self, pulls: Array) -> Array:
+        """Return ``X^T pulls``."""
+
+    @abstractmethod
+    def gram_of(self, weights: Array) -> Array:
+        """Return ``X^T diag(weights) X``, weights >= 0; it belongs to the caller."""
+
+    def sizes_at(self, z: Array, pulls: Array) -> tuple[Array, Array]:
+        """Return ``|X| |z|``, one number per row, and ``|X|^T |pulls|``: what rounding in these products depends on."""
+        weights, intercept = self.split(np.abs(z))
+        of_rows, of_columns, pulls = np.empty(self.n_rows), np.zeros(weights.size), np.abs(pulls)
+        for begin in range(0, self.n_rows, _SOME_ROWS):
+            part = slice(begin, begin + _SOME_ROWS)
+            block = abs(self.X[part])
+            of_rows[part] = block @ weights + intercept
+            of_columns += block.T @ pulls[part]
+        return of_rows, self.join(of_columns, float(pulls.sum()))
+
+    @abstractmethod
+    def in_even_units(self, *, centred: bool) -> tuple[Store, Units] | None:
+        """Return the same samples with columns of one size, centred if wanted and dense; None if they are so."""
+
+
 @dataclass(frozen=True)
 class PlainState:
     """All rows at one z and one k; arrays are never changed in place.
@@ -356,7 +420,7 @@ class PlainState:
     r: Array
 
 
-class PlainStore(Store):
+class PlainStore(ArrayStore):
     """Rows as NumPy says them: every quantity by its formula, from scratch, no array ever changed in place.
 
     Parameters
@@ -392,6 +456,7 @@ class PlainStore(Store):
         self.n_columns = self.n_outputs * (self.d + intercept)
         self.mass = mass if self.groups is None else np.bincount(self.groups, weights=mass)
         self.n_rows = self.max_subset_rows = int(self.mass.size)
+        self.ranks_rows = groups is None and self.n_outputs == 1
         self.total = float(self.mass.sum())
         self.each = float(self.mass[0]) if (self.mass == self.mass[0]).all() else None
         self.target_range = float(y.min()), float(y.max())
@@ -573,7 +638,30 @@ class PlainStore(Store):
     def _dense(matrix: Any) -> Any:
         return matrix.toarray() if sp.issparse(matrix) else matrix
 
+    # Numbers of rows, of one output
+
+    def expand_at(self, z: Array) -> Expanded:
+        """Return the losses at z with their derivatives."""
+        return Expanded(*self.loss.expand(self.predictions(z), self.y))
+
+    def predictions(self, direction: Array) -> Array:
+        """Return ``X direction``."""
+        return np.asarray(self.design @ direction)
+
+    def pull_of(self, pulls: Array) -> Array:
+        """Return ``X^T pulls``."""
+        return np.asarray(self.design.T @ pulls)
+
+    def gram_of(self, weights: Array) -> Array:
+        """Return ``X^T diag(weights) X``."""
+        return self._weighted(weights)
+
     # Proof
+
+    @cached_property
+    def largest_entries(self) -> Array:
+        """The largest ``|x|`` of every column, once for each output."""
+        return np.tile(np.asarray(self._dense(abs(self.design)).max(axis=0)), self.n_outputs)
 
     def feasible(self, state: PlainState, balanced: bool) -> PlainState:
         """With several outputs, go to tangents elsewhere: at intercepts where the densities have no derivative."""
@@ -606,7 +694,9 @@ class PlainStore(Store):
         over = np.maximum(self.kink.loss(s) - lam, 0.0)
         change = u @ (r * (s - feasible.s)) - (self._pulls(feasible) * (exact.f - feasible.f)).sum()
         slack = u @ (over - (r * s - lam * np.abs(r)))
-        return Bound(float(u @ over), float(slack), float(u @ np.abs(r)), float(change))
+        steepness = float((self.of_rows(u)[:, None] * np.abs(feasible.slope)).sum())
+        pull = float(np.abs(self._pulls(feasible)).sum())
+        return Bound(float(u @ over), float(slack), float(u @ np.abs(r)), float(change), steepness, pull)
 
     def least(self, state: PlainState) -> float:
         """Return the smallest loss."""
@@ -649,6 +739,13 @@ class PlainStore(Store):
             return None
         X, y = convert(self.X, self.y, units)
         return type(self)(X, y, self.row_mass, self.loss, self.has_ones, self.groups), units
+
+    def in_even_units(self, *, centred: bool) -> tuple[PlainStore, Units] | None:
+        """Return the same samples with columns of one size."""
+        units = even_units(self.X, self.y, centred=centred, regression=self.loss.task == "regression")
+        if units is None or not self.ranks_rows:
+            return None
+        return type(self)(*convert(self.X, self.y, units), self.row_mass, self.loss, self.has_ones), units
 
     def paying(self, loss: IndividualLoss) -> Self:
         """Return the same samples with another loss."""

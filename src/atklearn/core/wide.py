@@ -17,8 +17,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from atklearn.core.newton import Progress, ProximalNewton, Start, solve_newton
-from atklearn.core.problem import Problem, Solution, StopReason
+from atklearn.core.interior import serves
+from atklearn.core.newton import ProximalNewton, go_on_inside, solve_newton
+from atklearn.core.problem import Problem, Progress, Solution, Start, StopReason
 from atklearn.core.store import Density
 from atklearn.losses.individual import Array
 from atklearn.runtime.compiling import njit_if_there
@@ -42,6 +43,8 @@ def solve_wide(problem: Problem, begin: Start, tol: float, max_iter: int, progre
     quick = ProximalQuasiNewton(problem, begin).run(tol, steps, progress)
     if quick.reaches(tol) or quick.stop_reason is StopReason.CALLBACK or quick.n_iter >= max_iter:
         return quick
+    if serves(problem):
+        return go_on_inside(problem, quick, tol, max_iter, progress)
     begin = Start(quick.coef, quick.density, quick.smoothing)
     solution = solve_newton(problem, begin, tol, max_iter - quick.n_iter, progress)
     return replace(solution, n_iter=quick.n_iter + solution.n_iter)
@@ -59,6 +62,7 @@ class ProximalQuasiNewton(ProximalNewton):
 
     shrinks = ((3, 0.1), (20, 0.5))
     slow = 1000
+    labours = 15
     width = 0.15
 
     def __init__(self, problem: Problem, begin: Start) -> None:
@@ -154,6 +158,7 @@ _PART = 0.2
 # Ascent is slow where the gap does not fall by this factor, so many certificates in a row.
 _GAIN = 0.8
 _PATIENCE = 3
+_MOST_SWEEPS = 50  # where an interior point is at hand
 _EXCEEDED = 1.0 + 1e-6  # what the densities may sum to
 
 
@@ -179,6 +184,7 @@ def climb(
     if ascent is None:
         return None
     best: Solution | None = None
+    most = min(max_iter, _MOST_SWEEPS) if serves(problem) else max_iter
     sweeps = slow = 0
     while True:
         following = sweeps + max(_SWEEPS, int(_PART * sweeps))
@@ -194,5 +200,5 @@ def climb(
         if stopped:
             return replace(best, stop_reason=StopReason.CALLBACK)
         exceeded = mass > _EXCEEDED and sweeps > _SWEEPS
-        if best.reaches(tol) or slow >= _PATIENCE or sweeps >= max_iter or exceeded:
+        if best.reaches(tol) or slow >= _PATIENCE or sweeps >= most or exceeded:
             return best

@@ -16,11 +16,11 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from atklearn.core.coordinates import Rotation, Units, convert, helpful_units, is_worth_rotating, rotate
+from atklearn.core.coordinates import Rotation, Units, convert, even_units, helpful_units, is_worth_rotating, rotate
 from atklearn.core.packed import PackedSymmetric
 from atklearn.core.point import Bound, Form, Gram, Proof, Reading, SettledSums, Sides
 from atklearn.core.ranking import Between
-from atklearn.core.store import Store, Subset, spread_places
+from atklearn.core.store import ArrayStore, Expanded, Subset, spread_places
 from atklearn.losses.aggregate import rank_of
 from atklearn.losses.compiled import compiled
 from atklearn.losses.individual import Array, IndividualLoss, Kink
@@ -212,6 +212,12 @@ class Features:
     def column_squares(self, rows: Places, h: Array) -> Array:
         """Return ``sum(h_i x_ij^2)`` over some rows, for every column."""
         return self.sums(passes.column_squares, rows.size, self.readable, rows, h, self.d)
+
+    def largest_entries(self) -> Array:
+        """Return the largest ``|x|`` of every column, the column of ones included."""
+        sizes = np.empty((threads.count_blocks(self.n_rows, self.block), self.n_columns))
+        self.over(passes.largest_entries, self.n_rows, self.readable, self.n_rows, self.d, sizes)
+        return np.asarray(sizes.max(axis=0))
 
     def weighted_squares(self, mass: Array) -> float:
         """Return ``sum(mass_i |x_i|^2)``, without the column of ones."""
@@ -443,7 +449,7 @@ _FEW_COLUMNS = 64
 _MANY_ROWS = 10_000
 
 
-class CompiledRows(Store):
+class CompiledRows(ArrayStore):
     """Samples in memory.
 
     Parameters
@@ -636,6 +642,27 @@ class CompiledRows(Store):
             return gram._replace(packed=packed_gram(self.features, picked, h))
         return gram._replace(matrix=gram_matrix(self.features, picked, h))
 
+    # Numbers of rows
+
+    def expand_at(self, z: Array) -> Expanded:
+        """Return the losses at z with their derivatives."""
+        into = Losses(self.n_rows)
+        self.predict_and_expand(z, into)
+        return Expanded(into.s, into.slope, self.paid.curvatures(into, np.arange(self.n_rows), cautious=False))
+
+    def predictions(self, direction: Array) -> Array:
+        """Return ``X direction``."""
+        return self.features.predict(*self.split(direction), np.empty(self.n_rows))
+
+    def pull_of(self, pulls: Array) -> Array:
+        """Return ``X^T pulls``."""
+        return self.features.pull_back(pulls)
+
+    def gram_of(self, weights: Array) -> Array:
+        """Return ``X^T diag(weights) X``, of the rows that have weight."""
+        places = np.flatnonzero(weights)
+        return gram_matrix(self.features, places, weights[places])
+
     # Proof
 
     def prove_at_once(
@@ -646,11 +673,16 @@ class CompiledRows(Store):
             return None
         density = state.density if state.density is not None else self._settled(state).r
         r, gradient = np.empty(self.n_rows), np.empty(self.n_columns)
-        value, threshold, slack = passes.prove(
+        value, threshold, slack, steepness, pull = passes.prove(
             self.compiled_loss, self.X, *self.split(z), self.y, state.top.u, rank_of(k / self.each, self.n_rows),
             balanced, state.f, state.s, state.slope, is_fresh, density, r, gradient,
         )  # fmt: skip
-        return Proof(value, threshold, slack, gradient, r)
+        return Proof(value, threshold, slack, gradient, r, steepness, pull)
+
+    @cached_property
+    def largest_entries(self) -> Array:
+        """The largest ``|x|`` of every column, the column of ones included."""
+        return self.features.largest_entries()
 
     def sides(self, state: CompiledState) -> Sides:
         """Return pulls and masses."""
@@ -670,7 +702,7 @@ class CompiledRows(Store):
     def bound(self, exact: CompiledState, feasible: CompiledState, lam: float) -> Bound:
         """Return the sums over all rows."""
         sums = threads.block_sums(
-            passes.bound_blocks, 4, self.n_rows, 2.0, exact.s, exact.f, feasible.s, feasible.slope, feasible.f,
+            passes.bound_blocks, 6, self.n_rows, 2.0, exact.s, exact.f, feasible.s, feasible.slope, feasible.f,
             feasible.r, feasible.top.u, lam, self.two_sided,
         )  # fmt: skip
         return Bound(*sums.tolist())
@@ -745,6 +777,11 @@ class CompiledRows(Store):
                 found = self._like(*convert(self.X, self.y, units), self.loss), units
             self._conditioned[centred] = found
         return self._conditioned[centred]
+
+    def in_even_units(self, *, centred: bool) -> tuple[CompiledRows, Units] | None:
+        """Return the same samples with columns of one size."""
+        units = even_units(self.X, self.y, centred=centred, regression=self.loss.task == "regression")
+        return None if units is None else (self._like(*convert(self.X, self.y, units), self.loss), units)
 
     def _rotation(self, units: Units | None, centred: bool) -> Rotation | None:
         """Return the rotation into fewer columns, where that pays."""

@@ -27,8 +27,8 @@ from atklearn.runtime.compiling import FAST_SUMS, intrinsic, ir, njit, overload,
 
 __all__ = [
     "CSR", "N_SUMS", "add", "add_all", "add_squares", "add_twice", "between", "bound_blocks", "dot", "fetch",
-    "find_threshold", "hessian", "look", "predict_and_expand", "prove", "readable", "scale_sides", "settle_blocks",
-    "settle_few", "square", "top_blocks", "weigh_sides",
+    "find_threshold", "hessian", "largest_entries", "look", "predict_and_expand", "prove", "raise_to", "readable",
+    "scale_sides", "settle_blocks", "settle_few", "square", "top_blocks", "weigh_sides",
 ]  # fmt: skip
 
 # Bytes that the processor fetches at once.
@@ -98,6 +98,15 @@ def add_squares(X, i, factor, out):  # type: ignore[no-untyped-def]
         np.add.at(out, X.indices[part], factor * X.data[part] ** 2)
     else:
         out[: X.shape[1]] += factor * X[i] ** 2
+
+
+def raise_to(X, i, out):  # type: ignore[no-untyped-def]
+    """Raise the entries of ``out`` to the sizes of those of row i, if they are below."""
+    if isinstance(X, CSR):
+        part = slice(X.indptr[i], X.indptr[i + 1])
+        np.maximum.at(out, X.indices[part], np.abs(X.data[part]))
+    else:
+        np.maximum(out[: X.shape[1]], np.abs(X[i]), out=out[: X.shape[1]])
 
 
 def fetch(X, i):  # type: ignore[no-untyped-def]
@@ -217,6 +226,20 @@ def _compile_add_squares(X, i, factor, out):  # type: ignore[no-untyped-def]  # 
     def sparse(X, i, factor, out):  # type: ignore[no-untyped-def]
         for position in range(np.uint64(X.indptr[i]), np.uint64(X.indptr[i + 1])):
             out[np.uint32(X.indices[position])] += factor * X.data[position] * X.data[position]
+
+    return dense if isinstance(X, types.Array) else sparse
+
+
+@overload(raise_to)
+def _compile_raise_to(X, i, out):  # type: ignore[no-untyped-def]  # noqa: ARG001
+    def dense(X, i, out):  # type: ignore[no-untyped-def]
+        for j in range(X.shape[1]):
+            out[j] = max(out[j], abs(X[i, j]))
+
+    def sparse(X, i, out):  # type: ignore[no-untyped-def]
+        for position in range(np.uint64(X.indptr[i]), np.uint64(X.indptr[i + 1])):
+            j = np.uint32(X.indices[position])
+            out[j] = max(out[j], abs(X.data[position]))
 
     return dense if isinstance(X, types.Array) else sparse
 
@@ -702,11 +725,16 @@ def settle_few(s, slope, centre, u, mu, guess, two_sided, along, r, a):  # type:
 
 @njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
 def _change(u, r, s, f, s_then, slope_then, f_then):  # type: ignore[no-untyped-def]
-    """Return ``sum(u r (s - s_then - slope_then (f - f_then)))``: how far losses are above their tangents."""
-    change = 0.0
+    """Return ``sum(u r (s - s_then - slope_then (f - f_then)))``, how far losses are above their tangents.
+
+    With it ``sum(u |slope_then|)`` and ``sum(u |r slope_then|)``.
+    """
+    change = steepness = pull = 0.0
     for i in range(s.size):
         change += u[i] * r[i] * ((s[i] - s_then[i]) - slope_then[i] * (f[i] - f_then[i]))
-    return change
+        steepness += u[i] * abs(slope_then[i])
+        pull += u[i] * abs(r[i] * slope_then[i])
+    return change, steepness, pull
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -716,7 +744,9 @@ def bound_blocks(first, last, size, s, f, s_then, slope_then, f_then, r, u, lam,
         part = slice(block * size, (block + 1) * size)
         above, slack, mass, _ = _read_top(s[part], u[part], r[part], lam, two_sided)
         sums[block, 0], sums[block, 1], sums[block, 2] = above, slack, mass
-        sums[block, 3] = _change(u[part], r[part], s[part], f[part], s_then[part], slope_then[part], f_then[part])
+        sums[block, 3], sums[block, 4], sums[block, 5] = _change(
+            u[part], r[part], s[part], f[part], s_then[part], slope_then[part], f_then[part]
+        )
 
 
 @njit(cache=True, nogil=True, fastmath=FAST_SUMS, error_model="numpy")
@@ -805,12 +835,14 @@ def predict_and_expand(loss, X, w, bias, y, f, s, slope):  # type: ignore[no-unt
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def prove(loss, X, w, bias, y, u, rank, balanced, f, s, slope, is_fresh, density, r, gradient):  # type: ignore[no-untyped-def]
-    """Fill ``r`` with feasible densities near the given ones, and their gradient; return value, threshold and slack.
+    """Fill ``r`` with feasible densities near the given ones, and their gradient.
+
+    Return value, threshold, slack, steepness and pull of the proof.
 
     See :meth:`atklearn.core.point.Point.prove`; all rows have the same mass, and ``rank`` of them are the top.
     """
     n, d = X.shape
-    a, sums = np.empty(n), np.empty((1, 5))
+    a, sums = np.empty(n), np.empty((1, 6))
     weigh_sides(0, 1, n, u, density, slope, sums)
     up, down = 1.0, 1.0
     if balanced:
@@ -833,4 +865,14 @@ def prove(loss, X, w, bias, y, u, rank, balanced, f, s, slope, is_fresh, density
     bound_blocks(0, 1, n, exact, anew, s, slope, f, r, u, threshold, loss.kink == ABSOLUTE, sums)
     value = threshold + sums[0, 0]
     slack = sums[0, 1] + threshold * max(1.0 - sums[0, 2], 0.0) + sums[0, 3]
-    return value, threshold, slack
+    return value, threshold, slack, sums[0, 4], sums[0, 5]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def largest_entries(first, last, size, X, n, d, out):  # type: ignore[no-untyped-def]
+    """Fill ``out`` with the largest ``|x|`` of every column in each block; behind the d columns with one."""
+    for block in range(first, last):
+        out[block, :d] = 0.0
+        out[block, d:] = 1.0
+        for i in range(block * size, min((block + 1) * size, n)):
+            raise_to(X, i, out[block])

@@ -1,0 +1,301 @@
+"""A primal-dual interior point, for problems on which Newton's method labours.
+
+Rows that share x but not y (categorical features, designed experiments, bootstrap samples) with a small k tie in more
+ways than the smoothing of :mod:`atklearn.core.newton` can tell apart: it swings between growing and shrinking ``mu``.
+An interior point does not see ties. It solves
+
+    minimise over z, lam >= 0, t >= 0:   lam + sum(u t) + sum(ridge z^2) / 2,      s_i = t_i - (l_i(z) - lam) >= 0
+
+with multipliers ``u r`` for ``s``, ``u q`` for ``t`` (``q = 1 - r``) and ``nu = 1 - sum(u r)`` for ``lam``, following
+the path ``r s = q t = nu lam = mu`` down. Eliminating s, t and r leaves one system in z and lam, of the very shape of
+Newton's: with ``theta = 1 / (s / r + t / q)``
+
+    [ ridge + X^T diag(u (r l'' + theta l'^2)) X    -X^T (u theta l')       ]
+    [ -(u theta l')^T X                              sum(u theta) + nu / lam ]
+
+so a step costs one weighted Gram matrix. Mehrotra's corrector sets how far mu falls. Losses |s| are two rows for each
+sample, one for either side. For curved losses the step is halved until complementarity and residual have not grown
+together, and where that was needed, the next Gram matrix has at least the curvature that was met on the way. ``r`` are
+densities like any others, so the certificate is that of every solver.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from atklearn.core.problem import Certificate, Problem, Progress, Solution, StopReason
+from atklearn.core.store import ArrayStore, Expanded
+from atklearn.losses.individual import Array
+
+__all__ = ["serves", "solve_interior"]
+
+# Beyond, a step costs too much: the Gram matrix is formed and factored every time.
+_MOST_COLUMNS = 600
+_TO_THE_BOUNDARY = 0.995  # of the way there, a step may go
+_MAX_HALVINGS = 12
+_SHORTEST = 1e-9  # a step that is as good as none
+_PATIENCE = 15  # steps without a smaller gap before giving up
+_NEAR = 3.0  # times the tolerance: an estimate of the gap that is worth to be certified
+_FORGET = 0.5  # what of a curvature met on the way is kept after each step
+
+
+class _Interior(NamedTuple):
+    """Where a solve has got to; arrays of the sides of the samples have the shape (n_sides, n)."""
+
+    z: Array
+    lam: float
+    nu: float
+    r: Array
+    q: Array
+    s: Array
+    t: Array
+    at: Expanded
+
+
+class _Residuals(NamedTuple):
+    """What is missing from the optimum: ``sum(u (r s + q t)) + nu lam``, and the derivatives in z and in lam."""
+
+    complementarity: float
+    in_z: Array
+    in_lam: float
+
+
+class _Step(NamedTuple):
+    """How everything moves, to first order."""
+
+    z: Array
+    predictions: Array
+    lam: float
+    nu: float
+    r: Array
+    s: Array
+    t: Array
+
+
+def serves(problem: Problem) -> bool:
+    """Say whether an interior point can solve a problem: on arrays in memory, with not too many columns."""
+    rows = problem.rows
+    return isinstance(rows, ArrayStore) and rows.ranks_rows and rows.n_columns <= _MOST_COLUMNS
+
+
+def solve_interior(
+    problem: Problem,
+    coef: Array,
+    width: float | None,
+    tol: float,
+    max_iter: int,
+    progress: Progress | None = None,
+) -> Solution:
+    """Minimise until the gap is at most ``tol`` times the objective.
+
+    Parameters
+    ----------
+    problem : Problem
+        One that it `serves`.
+    coef : ndarray of shape (n_columns,)
+        Where to begin.
+    width : float or None
+        How far from the boundary to begin, in units of the loss: about the gap at ``coef``; the size of the losses
+        where nothing is known.
+    tol, max_iter, progress
+        See :func:`atklearn.core.solve.solve_linear`.
+    """
+    return InteriorPoint(problem).run(coef, width, tol, max_iter, progress)
+
+
+class InteriorPoint:
+    """One solve of one problem; :meth:`run` is the algorithm, the other methods are its moves."""
+
+    def __init__(self, problem: Problem) -> None:
+        assert isinstance(problem.rows, ArrayStore)
+        self.problem, self.rows = problem, problem.rows
+        self.u = self.rows.mass / problem.k
+        self.sides = np.array([[1.0], [-1.0]] if self.rows.kink.is_two_sided else [[1.0]])
+        self.pairs = 2.0 * len(self.sides) * float(self.u.sum()) + 1.0  # of complementary numbers, weighted
+        self.met: Array | float = 0.0  # curvature of the losses that steps have met
+
+    def run(self, coef: Array, width: float | None, tol: float, max_iter: int, progress: Progress | None) -> Solution:
+        """Follow the path from near ``coef``."""
+        with np.errstate(all="ignore"):  # where numbers get too large or too small, a step is none
+            return self._run(coef, width, tol, max_iter, progress)
+
+    def _run(self, coef: Array, width: float | None, tol: float, max_iter: int, progress: Progress | None) -> Solution:
+        now = self._begin(coef, width)
+        best: Certificate | None = None
+        least, since, steps, stopped = float("inf"), 0, 0, False
+        while True:
+            missing = self._missing(now)
+            gap = missing.complementarity + self.problem.stationarity(missing.in_z)
+            objective = now.lam + float(self.u @ now.t.sum(axis=0)) + self.problem.penalty(now.z)
+            if gap < 0.9 * least:
+                least, since = gap, steps
+            stopped = progress is not None and bool(progress(steps, objective, gap))
+            is_over = stopped or steps >= max_iter or steps - since >= _PATIENCE
+            if is_over or gap <= _NEAR * tol * objective:
+                found = self.problem.certify(now.z, (self.sides * now.r).sum(axis=0))
+                best = found if best is None or found.dual_gap < best.dual_gap else best
+                if is_over or best.reaches(tol):
+                    break
+            following = self._advance(now, missing)
+            if following is None:
+                is_over = True
+                best = best or self.problem.certify(now.z, (self.sides * now.r).sum(axis=0))
+                break
+            now = following
+            steps += 1
+        reason = StopReason.MAX_ITER if steps >= max_iter else StopReason.STALLED
+        return Solution.of(best, tol=tol, n_iter=steps, otherwise=StopReason.CALLBACK if stopped else reason)
+
+    def _begin(self, coef: Array, width: float | None) -> _Interior:
+        """Go near the path, so far from the boundary that complementarity is no less than what the residual costs."""
+        at = self.rows.expand_at(coef)
+        losses = self.sides * at.s
+        sizes = np.abs(losses).max(axis=0)
+        mean = float(self.u @ sizes) / float(self.u.sum())
+        width = max(min(mean, np.inf if width is None else width), 1e-12 * mean, 1e-300)
+        while True:
+            now = self._at_width(coef, at, losses, width)
+            missing = self._missing(now)
+            if width >= mean or missing.complementarity >= self.problem.stationarity(missing.in_z):
+                return now
+            width = min(10.0 * width, mean)  # so near the boundary, so long a way would end soon
+
+    def _at_width(self, coef: Array, at: Expanded, losses: Array, width: float) -> _Interior:
+        """Go where ``s t = width^2`` for all, and lam is such that ``sum(u r) + width / lam = 1``."""
+
+        def interior(lam: float) -> tuple[Array, Array, Array, Array]:
+            above = losses - lam
+            root = np.hypot(above, 2.0 * width)
+            large = 0.5 * (np.abs(above) + root)
+            small = width * (width / large)
+            t, s = np.where(above > 0.0, large, small), np.where(above > 0.0, small, large)
+            return t / (s + t), s / (s + t), s, t
+
+        low, high = 0.0, 2.0 * float(np.abs(losses).max()) + width
+        while self._mass(interior(high)[0]) + width / high > 1.0:
+            low, high = high, 2.0 * high
+        for _ in range(50):
+            lam = 0.5 * (low + high)
+            if self._mass(interior(lam)[0]) + width / lam > 1.0:
+                low = lam
+            else:
+                high = lam
+        r, q, s, t = interior(high)
+        return _Interior(coef.copy(), high, max(1.0 - self._mass(r), width / high), r, q, s, t, at)
+
+    def _mass(self, r: Array) -> float:
+        return float(self.u @ r.sum(axis=0))
+
+    def _missing(self, now: _Interior) -> _Residuals:
+        pulls = self.u * (self.sides * now.r).sum(axis=0) * now.at.slope
+        return _Residuals(
+            float(self.u @ (now.r * now.s + now.q * now.t).sum(axis=0)) + now.nu * now.lam,
+            self.problem.ridge * now.z + self.rows.pull_of(pulls),
+            1.0 - self._mass(now.r) - now.nu,
+        )
+
+    def _advance(self, now: _Interior, missing: _Residuals) -> _Interior | None:
+        """Take one step; None if there is no way."""
+        system = _System(self, now, missing)
+        first = system.step(-now.r * now.s, -now.q * now.t, -now.nu * now.lam)
+        reach = min(1.0, self._reach(now, first))
+        left = self._complementarity(now, first, reach)
+        mu = missing.complementarity / self.pairs * min(max(left / missing.complementarity, 0.0), 1.0) ** 3
+        step = system.step(
+            mu - now.r * now.s - first.r * first.s,
+            mu - now.q * now.t + first.r * first.t,
+            mu - now.nu * now.lam - first.nu * first.lam,
+        )
+        if not np.isfinite(step.z).all():
+            return None
+        length = min(1.0, _TO_THE_BOUNDARY * self._reach(now, step))
+        allowed = missing.complementarity + self.problem.stationarity(missing.in_z)
+        met: Array | float = 0.0
+        for _ in range(_MAX_HALVINGS):
+            there, rise = self._move(now, step, length)
+            residuals = self._missing(there)
+            if residuals.complementarity + self.problem.stationarity(residuals.in_z) <= allowed:
+                break
+            if np.isscalar(met):  # not of a rise that is rounding
+                moved = np.abs(length * step.predictions)
+                is_rise = (rise > 1e-9 * np.abs(there.at.s)) & (moved > 1e-6 * moved.max())
+                met = np.where(is_rise, 2.0 * rise / np.where(is_rise, moved, 1.0) ** 2, 0.0)
+            length *= 0.5
+        else:
+            if not np.isfinite(residuals.complementarity):
+                return None
+        self.met = np.maximum(_FORGET * self.met, met)
+        return there if length > _SHORTEST else None
+
+    def _reach(self, now: _Interior, step: _Step) -> float:
+        """Return how far the step may go until something is zero."""
+        falls = max(
+            float((-step.s / now.s).max()), float((-step.t / now.t).max()), -step.lam / now.lam,
+            float((-step.r / now.r).max()), float((step.r / now.q).max()), -step.nu / now.nu,
+        )  # fmt: skip
+        return 1.0 / falls if falls > 0.0 else np.inf
+
+    def _complementarity(self, now: _Interior, step: _Step, length: float) -> float:
+        r, s, t = length * step.r, now.s + length * step.s, now.t + length * step.t
+        pairs = float(self.u @ ((now.r + r) * s + (now.q - r) * t).sum(axis=0))
+        return pairs + (now.nu + length * step.nu) * (now.lam + length * step.lam)
+
+    def _move(self, now: _Interior, step: _Step, length: float) -> tuple[_Interior, Array]:
+        """Return where a step leads, and by how much the losses are above their tangents there.
+
+        What they are above is added to t, or taken from s where r is small: so ``s = t - (l - lam)`` holds all along.
+        """
+        z, lam = now.z + length * step.z, now.lam + length * step.lam
+        r, q = now.r + length * step.r, now.q - length * step.r
+        s, t = now.s + length * step.s, now.t + length * step.t
+        at = self.rows.expand_at(z)
+        rise = (self.sides * at.s - lam) - (t - s)
+        taken = np.where(rise < 0.0, rise, np.where(r < 0.5, np.minimum(rise, 0.9 * s), 0.0))
+        moved = _Interior(z, lam, now.nu + length * step.nu, r, q, s - taken, t + (rise - taken), at)
+        return moved, np.maximum(rise, 0.0).max(axis=0)
+
+
+class _System:
+    """The linear system at a point, factored."""
+
+    def __init__(self, solver: InteriorPoint, now: _Interior, missing: _Residuals) -> None:
+        self.solver, self.now, self.missing = solver, now, missing
+        problem, rows, u, sides = solver.problem, solver.rows, solver.u, solver.sides
+        slope = now.at.slope
+        self.theta = u / (now.s / now.r + now.t / now.q)
+        bend = np.maximum(now.at.bend, solver.met)
+        H = rows.gram_of(self.theta.sum(axis=0) * slope**2 + u * (now.r.sum(axis=0) * bend))
+        self.pull = rows.pull_of((sides * self.theta).sum(axis=0) * slope)
+        self.stiffness = float(self.theta.sum()) + now.nu / now.lam
+        H -= np.outer(self.pull / self.stiffness, self.pull)
+        diagonal = np.diagonal(H) + problem.ridge
+        self.scale = 1.0 / np.sqrt(np.maximum(diagonal, 1e-300))
+        H *= self.scale[:, None]
+        H *= self.scale
+        jitter = 1e-13
+        while True:
+            np.fill_diagonal(H, diagonal * self.scale**2 + jitter)
+            try:
+                self.factor = cho_factor(H, lower=True, check_finite=False)
+                break
+            except np.linalg.LinAlgError:  # rounding made it indefinite
+                jitter *= 100.0
+
+    def step(self, in_s: Array, in_t: Array, in_lam: float) -> _Step:
+        """Return the step that changes ``r s``, ``q t`` and ``nu lam`` by what is given, to first order."""
+        now, rows, sides = self.now, self.solver.rows, self.solver.sides
+        slope = now.at.slope
+        rise = in_s / now.r - in_t / now.q
+        lifted = self.theta * rise
+        of_z = -self.missing.in_z - rows.pull_of((sides * lifted).sum(axis=0) * slope)
+        of_lam = -self.missing.in_lam + float(lifted.sum()) + in_lam / now.lam
+        target = self.scale * (of_z + self.pull * (of_lam / self.stiffness))
+        z = self.scale * cho_solve(self.factor, target, check_finite=False)
+        lam = (of_lam + float(self.pull @ z)) / self.stiffness
+        predictions = rows.predictions(z)
+        r = (self.theta / self.solver.u) * (sides * (slope * predictions) - lam + rise)
+        nu = (in_lam - now.nu * lam) / now.lam
+        return _Step(z, predictions, lam, nu, r, (in_s - now.s * r) / now.r, (in_t + now.t * r) / now.q)
