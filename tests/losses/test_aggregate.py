@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from exact_slices import HARD, exact_mean, largest_inside
 from scipy.optimize import linprog
 
 from atklearn.aggregates import Average, AverageBottomK, AverageTopK, Maximum, RankedRange, TopK
@@ -71,6 +72,52 @@ class TestAgainstSorting:
         assert aggregate.threshold(losses, counts) == aggregate.threshold(repeated)
         share = np.bincount(np.repeat(np.arange(12), counts), aggregate.weights(repeated), minlength=12)
         np.testing.assert_allclose(aggregate.weights(losses, counts), share, atol=1e-15)
+
+
+class TestAgainstExactRationals:
+    """What is outside the slice, however large, leaves nothing in it."""
+
+    @pytest.mark.parametrize("name", HARD)
+    def test_hard_cases(self, name):
+        losses, start, stop, weight = HARD[name]
+        n = sum(weight or [1.0] * len(losses))
+        aggregate = RankedRange(*(end if isinstance(end, int) else end / n for end in (start, stop)))
+        error = aggregate.value(losses, weight) - exact_mean(losses, start, stop, weight)
+        assert abs(error) <= 1e-14 * largest_inside(losses, start, stop, weight)
+
+    @pytest.mark.parametrize("weighted", [False, True])
+    @pytest.mark.parametrize("seed", range(20))
+    def test_losses_of_all_sizes(self, seed, weighted):
+        rng = np.random.default_rng(seed)
+        losses = rng.choice([-1.0, 1.0], 16) * 10.0 ** rng.integers(-10, 40, 16)
+        weight = rng.integers(1, 5, 16).astype(float) if weighted else None
+        n = 16 if weight is None else int(weight.sum())
+        start, stop = sorted(int(end) for end in rng.choice(n, 2, replace=False))
+        for aggregate, ends in (
+            (RankedRange(start, stop), (start, stop)), (TopK(stop), (stop - 1, stop)),
+            (AverageBottomK(stop), (n - stop, n)), (AverageBottomK(stop / n), (n - stop, n)),
+        ):  # fmt: skip
+            error = aggregate.value(losses, weight) - exact_mean(losses, *ends, weight)
+            assert abs(error) <= 1e-12 * largest_inside(losses, *ends, weight)
+
+    def test_a_share_that_means_a_whole_number_leaves_nothing_of_the_last_loss_before(self):
+        losses = np.arange(100.0)
+        losses[71:] = 1e200  # 29 of them, and 0.29 * 100 is less
+        assert 0.29 * 100 < 29
+        assert RankedRange(0.29, 0.31).value(losses) == pytest.approx(69.5)
+        assert RankedRange(0.29, 0.31).weights(losses)[71:].max() == 0.0
+
+    @pytest.mark.parametrize("scale", [1e-300, 1e308])
+    def test_weights_may_have_any_size(self, scale):
+        losses, weight = np.array([5.0, 3.0, 2.0, 0.0]), np.array([0.25, 0.5, 0.5, 1.0])
+        for aggregate in (Average(), AverageTopK(0.4), AverageBottomK(0.7), RankedRange(0.2, 0.6)):
+            assert aggregate.value(losses, scale * weight) == pytest.approx(aggregate.value(losses, weight))
+            np.testing.assert_allclose(
+                aggregate.weights(losses, scale * weight), aggregate.weights(losses, weight), atol=1e-15
+            )
+        if scale > 1.0:  # one unit is nothing of them
+            assert Maximum().value(losses, scale * weight) == AverageTopK(3).value(losses, scale * weight) == 5.0
+            assert AverageTopK(2).value(losses, [1.0, 1e308, 1e308, 1e308]) == 4.0
 
 
 @pytest.mark.parametrize("k", [1, 3, 12, 0.31, 1.0])
@@ -165,6 +212,16 @@ def test_bad_vectors(losses, weights):
         Average().value(losses, weights)
 
 
-def test_empty_range():
-    with pytest.raises(ValueError, match="start < stop"):
-        RankedRange(5, 3).value(np.arange(10.0))
+@pytest.mark.parametrize(
+    ("aggregate", "message"),
+    [
+        (RankedRange(3, 2), r"start < stop, got \[3, 2\] of 4 samples"),
+        (RankedRange(2, 0.5), r"start < stop, got \[2, 2\] of 4 samples"),
+        (TopK(6), r"expected in \[1, 4\], got 6"),
+        (TopK(0), r"expected in \[1, 4\], got 0"),
+        (TopK(0.5), "expected to be an int, the rank of a loss from 1 on, got 0.5"),
+    ],
+)
+def test_ranges_that_are_empty_or_too_long(aggregate, message):
+    with pytest.raises(ValueError, match=message):
+        aggregate.value(np.arange(4.0))

@@ -92,6 +92,12 @@ def test_nothing_overflows_and_no_digit_is_lost():
     assert Tilted(1e-9).value([0.0, 1.0]) - 0.5 == pytest.approx(1e-9 / 8, rel=1e-5)
 
 
+def test_weights_may_have_any_size():
+    losses, weight = np.array([5.0, 3.0, 2.0, 0.0]), np.array([0.25, 0.5, 0.5, 1.0])
+    for t in (0.0, 1.0, -np.inf):
+        assert Tilted(t).value(losses, 1e308 * weight) == pytest.approx(Tilted(t).value(losses, weight))
+
+
 @pytest.mark.parametrize("t", [0.1, 1.0, 20.0])
 def test_it_is_the_largest_mean_that_pays_for_its_distance_from_equal_weights(t):
     losses, _ = random_losses(3)

@@ -46,6 +46,7 @@ __all__ = [
     "ranked_loss",
     "resolve_k",
     "resolve_trim",
+    "summable",
     "top_sum",
     "warn_of_one_row",
 ]
@@ -180,9 +181,8 @@ class SlicedMean(ABC):
         -------
         value : float
         """
-        loss, weight = check_losses(losses, sample_weight)
-        start, stop = self._bounds(loss, weight)
-        return (top_sum(loss, weight, stop) - top_sum(loss, weight, start)) / (stop - start)
+        loss, shares = self._shares(losses, sample_weight)
+        return float(shares @ loss / shares.sum())
 
     def weights(self, losses: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None) -> Array:
         """Return the weight of every loss in the aggregate, shape (n,), summing to one.
@@ -198,9 +198,8 @@ class SlicedMean(ABC):
         -------
         weights : ndarray of shape (n,)
         """
-        loss, weight = check_losses(losses, sample_weight)
-        start, stop = self._bounds(loss, weight)
-        return (_top_shares(loss, weight, stop) - _top_shares(loss, weight, start)) / (stop - start)
+        shares = self._shares(losses, sample_weight)[1]
+        return shares / shares.sum()
 
     def threshold(self, losses: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None) -> float:
         """Return the smallest loss in the slice: the paper's lambda, ``l_[k]`` for the average top-k.
@@ -214,18 +213,29 @@ class SlicedMean(ABC):
         -------
         threshold : float
         """
-        loss, weight = check_losses(losses, sample_weight)
-        return ranked_loss(loss, weight, self._bounds(loss, weight)[1])
+        loss, shares = self._shares(losses, sample_weight)
+        return float(loss[shares > 0.0].min())
 
-    def _bounds(self, loss: Array, weight: Array | None) -> tuple[float, float]:
-        total = float(loss.size) if weight is None else float(weight.sum())
+    def _shares(self, losses: npt.ArrayLike, sample_weight: npt.ArrayLike | None) -> tuple[Array, Array]:
+        """Return the losses, and how much of each lies in the slice."""
+        loss, weight = check_losses(losses, sample_weight)
+        weight, unit = summable(np.ones_like(loss) if weight is None else weight)
+        total = float(weight.sum())
+
+        def amount(k: float | str) -> float:
+            return resolve_k(k, total / unit) * unit if isinstance(k, Integral | str) else resolve_k(k, total)
+
         first, last, from_bottom = self.ends
-        start, stop = 0.0 if first == 0 else resolve_k(first, total), resolve_k(last, total)
-        if not start < stop:
+        stop = amount(last)
+        start = 0.0 if first == 0 else amount(first)
+        if not start < least_mass(stop):
             raise ValueError(
-                f"A ranked range is expected to have start < stop, got [{start:g}, {stop:g}] of {total:g} samples."
+                f"A ranked range is expected to have start < stop, got [{start / unit:g}, {stop / unit:g}] of "
+                f"{total / unit:g} samples."
             )
-        return (total - stop, total - start) if from_bottom else (start, stop)
+        ranked = -loss if from_bottom else loss
+        shares = _top_shares(ranked, weight, stop)
+        return loss, shares - _top_shares(ranked, weight, start) if start > 0.0 else shares
 
 
 @dataclass(frozen=True)
@@ -312,6 +322,8 @@ class TopK(SlicedMean):
     @property
     def ends(self) -> tuple[float, float, bool]:
         """The k-th largest loss."""
+        if not isinstance(self.k, Integral):
+            raise ValueError(f"k is expected to be an int, the rank of a loss from 1 on, got {shown(self.k)}.")
         return self.k - 1, self.k, False
 
 
@@ -446,15 +458,22 @@ def select(loss: Array, weight: Array, wanted: float) -> float:
         loss, weight = loss[below], weight[below]
 
 
-def _top_shares(loss: Array, weight: Array | None, mass: float) -> Array:
-    """Return how much of each sample lies in the top ``mass``; ties share by weight."""
-    weight = np.ones_like(loss) if weight is None else weight
-    if mass == 0.0:
-        return np.zeros_like(loss)
+def summable(weight: Array) -> tuple[Array, float]:
+    """Return weights whose sum does not overflow, and what one unit of the given ones is in them: a power of two."""
+    unit = 2.0 ** -max(int(np.frexp(weight.max())[1]) + 64 - 1024, 0)
+    return weight * unit, unit
+
+
+def _top_shares(loss: Array, weight: Array, mass: float) -> Array:
+    """Return how much of each sample lies in the top ``mass``; ties share by weight.
+
+    A top that ends within rounding of a sample's end takes all of it: the rest could be the rest of an outlier.
+    """
     threshold = ranked_loss(loss, weight, mass)
     shares = np.where(loss > threshold, weight, 0.0)
     tied = loss == threshold
-    shares[tied] = weight[tied] * ((mass - shares.sum()) / weight[tied].sum())
+    above, at = shares.sum(), weight[tied].sum()
+    shares[tied] = weight[tied] * (1.0 if mass >= least_mass(above + at) else max(mass - above, 0.0) / at)
     return shares
 
 

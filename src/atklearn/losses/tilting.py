@@ -9,7 +9,7 @@ from numbers import Real
 import numpy as np
 import numpy.typing as npt
 
-from atklearn.losses.aggregate import check_losses
+from atklearn.losses.aggregate import check_losses, summable
 from atklearn.losses.individual import Array
 from atklearn.runtime.messages import shown
 
@@ -120,7 +120,8 @@ class Tilted:
     def _shares(self, losses: npt.ArrayLike, sample_weight: npt.ArrayLike | None) -> tuple[Array, Array]:
         """Return the losses and which part of the weight each has."""
         loss, weight = check_losses(losses, sample_weight)
-        return loss, np.full(loss.size, 1.0 / loss.size) if weight is None else weight / weight.sum()
+        mass = summable(np.ones_like(loss) if weight is None else weight)[0]
+        return loss, mass / mass.sum()
 
     def _extreme(self, loss: Array, mass: Array) -> float:
         """Return the loss that the tilt is towards, of those that have weight."""
