@@ -13,7 +13,6 @@ from torch import Tensor
 
 from atklearn.stores.tensors.triton_language import HAS_TRITON, INTERPRETED, on, processors
 from atklearn.torch import fused_kernels as kernels
-from atklearn.torch.fused_settling import settle
 
 # The device is faster from 2**15 losses on, but the host needs longer for these launches than for those of topk.
 SMALLEST_ROW, MOST_ROWS = 2**20, 64
@@ -145,7 +144,7 @@ def launch(losses: Tensor, k: Tensor, counts: bool, mask: Tensor | None, n_proce
         listed, lengths, counters, bins, capacity, n_lists,
         **sizes, LISTS=COUNT_LISTS, WIDTH=COUNT_WIDTH, num_warps=COUNT_WARPS,
     )  # fmt: skip
-    settle[n_settles, rows](
+    kernels.settle[n_settles, rows](
         losses, existing, *ks, counters, bins, listed, lengths, binned, sums, more_sums, values, weights, n,
         n_blocks * block, capacity, binned_capacity, n_lists, **many, **masked, **sizes,
         LISTS=SETTLE_LISTS, WIDTH=SETTLE_WIDTH, N_SUMS=next_power(n_lists), N_MORE=next_power(n_settles),

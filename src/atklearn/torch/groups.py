@@ -10,9 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from atklearn.losses.aggregate import AverageTopK
-from atklearn.torch.elements import Elements, positive
-from atklearn.torch.team import Team
-from atklearn.torch.tensor_ranking import shares_of
+from atklearn.torch.slices import Elements, Team, positive, slice_of
 from atklearn.torch.tracking import Pending
 
 __all__ = ["BatchGroups", "TrackedGroups"]
@@ -102,4 +100,4 @@ def _sums_by_group(elements: Elements, group: Tensor, n_groups: int) -> tuple[Te
 
 def _weights(means: Tensor, mass: Tensor, k: float | Tensor) -> Tensor:
     """Return the weight of every group in the average top-k of the means of those that occur."""
-    return shares_of(AverageTopK(k), Elements(means, mass > 0, None))
+    return slice_of(AverageTopK(k), Elements(means, mass > 0, None)).shares

@@ -8,13 +8,10 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from atklearn.losses import aggregate as ranges
+from atklearn.losses.aggregate import AverageTopK, check_k
 from atklearn.runtime.messages import shown
-from atklearn.torch.elements import Dims, Elements, positive, wide
-from atklearn.torch.functional import top_of
 from atklearn.torch.groups import BatchGroups, TrackedGroups
-from atklearn.torch.team import ALONE, Team
-from atklearn.torch.tensor_ranking import shares_of
+from atklearn.torch.slices import ALONE, Dims, Elements, Team, fitting, mean_of, positive, wide
 from atklearn.torch.tracking import LearntThreshold, TrackedThreshold
 
 __all__ = ["AverageTopKLoss"]
@@ -111,7 +108,7 @@ class AverageTopKLoss(nn.Module):
 
     @k.setter
     def k(self, k: float) -> None:
-        ranges.check_k(k)
+        check_k(k)
         self._count = int(k) if isinstance(k, Integral) else None
         self.share.fill_(1.0 if isinstance(k, Integral) else float(k))
 
@@ -162,12 +159,9 @@ class AverageTopKLoss(nn.Module):
         elif self.tracked is not None:
             part, mass = self.tracked(elements, self.share, team)
         elif self.dim is not None:
-            part, mass = _mean_of_rows(elements, top_of(elements, k), team)
-        elif team.is_alone:
-            part, mass = top_of(elements, k), elements.total()
+            part, mass = _mean_of_rows(elements, mean_of(AverageTopK(k), elements), team)
         else:
-            part = (shares_of(ranges.AverageTopK(k), elements, team) * elements.values()).sum()
-            mass = team.sum_of(elements.total(), losses)
+            part, mass = mean_of(AverageTopK(k), elements, team), team.sum_of(elements.total(), losses)
         if count is not None:
             return (part * (mass / count)).to(part.dtype)
         return team.joined(part)
@@ -211,12 +205,7 @@ def _checked_group(group: Tensor | None, losses: Tensor) -> Tensor:
     if group is None or group.is_floating_point() or group.dtype == torch.bool:
         found = "none" if group is None else group.dtype
         raise ValueError(f"group is expected as an integer tensor, a number from 0 for each loss, got {found}.")
-    try:
-        return torch.broadcast_to(group, losses.shape).reshape(-1).long()
-    except RuntimeError as error:
-        raise ValueError(
-            f"group is expected to fit losses of shape {tuple(losses.shape)}, got shape {tuple(group.shape)}."
-        ) from error
+    return fitting(group, losses, "group").reshape(-1).long()
 
 
 def _check_setting(
@@ -228,7 +217,7 @@ def _check_setting(
     accumulation_steps: int,
     learn_threshold: bool,
 ) -> None:
-    ranges.check_k(k)
+    check_k(k)
     if scope not in ("batch", "dataset"):
         raise ValueError(f"scope is expected to be 'batch' or 'dataset', got {shown(scope)}.")
     if scope == "dataset" and n_groups is None and isinstance(k, Integral):

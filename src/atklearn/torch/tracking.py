@@ -13,9 +13,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from atklearn.torch.elements import Elements, positive, wide
-from atklearn.torch.team import Team
-from atklearn.torch.tensor_ranking import level_of
+from atklearn.torch.slices import Elements, Team, level_of, positive, wide
 
 __all__ = ["LearntThreshold", "Pending", "TrackedThreshold"]
 
