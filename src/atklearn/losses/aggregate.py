@@ -199,7 +199,7 @@ class SlicedMean(ABC):
         weights : ndarray of shape (n,)
         """
         shares = self._shares(losses, sample_weight)[1]
-        return shares / shares.sum()
+        return np.asarray(shares / shares.sum())
 
     def threshold(self, losses: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None) -> float:
         """Return the smallest loss in the slice: the paper's lambda, ``l_[k]`` for the average top-k.

@@ -63,15 +63,12 @@ def average(losses: Tensor, weight: Tensor | None = None, mask: Tensor | None = 
 
     Parameters
     ----------
-    losses : Tensor
-    weight, mask : Tensor, optional
-    dim : int or tuple of int, optional
+    losses, weight, mask, dim
         As in :func:`average_top_k`.
 
     Returns
     -------
     value : Tensor
-        Of no dimension; with ``dim``, one per remaining place.
 
     Examples
     --------
@@ -88,15 +85,12 @@ def maximum(losses: Tensor, weight: Tensor | None = None, mask: Tensor | None = 
 
     Parameters
     ----------
-    losses : Tensor
-    weight, mask : Tensor, optional
-    dim : int or tuple of int, optional
+    losses, weight, mask, dim
         As in :func:`average_top_k`.
 
     Returns
     -------
     value : Tensor
-        Of no dimension; with ``dim``, one per remaining place.
 
     Examples
     --------
@@ -115,14 +109,12 @@ def top_k(losses: Tensor, k: int, weight: Tensor | None = None, mask: Tensor | N
     ----------
     losses : Tensor
     k : int
-    weight, mask : Tensor, optional
-    dim : int or tuple of int, optional
+    weight, mask, dim
         As in :func:`average_top_k`.
 
     Returns
     -------
     value : Tensor
-        Of no dimension; with ``dim``, one per remaining place.
 
     Examples
     --------
@@ -141,16 +133,12 @@ def average_bottom_k(
 
     Parameters
     ----------
-    losses : Tensor
-    k : int or float
-    weight, mask : Tensor, optional
-    dim : int or tuple of int, optional
+    losses, k, weight, mask, dim
         As in :func:`average_top_k`.
 
     Returns
     -------
     value : Tensor
-        Of no dimension; with ``dim``, one per remaining place.
 
     Examples
     --------
@@ -177,14 +165,12 @@ def ranked_range(
     losses : Tensor
     start, stop : int or float
         Counts, or shares of the elements; 0 is the top.
-    weight, mask : Tensor, optional
-    dim : int or tuple of int, optional
+    weight, mask, dim
         As in :func:`average_top_k`.
 
     Returns
     -------
     value : Tensor
-        Of no dimension; with ``dim``, one per remaining place.
 
     Examples
     --------
@@ -203,16 +189,12 @@ def threshold(
 
     Parameters
     ----------
-    losses : Tensor
-    k : int, float or Tensor of no dimension
-    weight, mask : Tensor, optional
-    dim : int or tuple of int, optional
+    losses, k, weight, mask, dim
         As in :func:`average_top_k`.
 
     Returns
     -------
     threshold : Tensor
-        Of no dimension; with ``dim``, one per remaining place.
 
     Examples
     --------

@@ -8,11 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil, prod
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.autograd.function import FunctionCtx
 
 from atklearn.losses.aggregate import AverageTopK, SlicedMean, check_k, least_mass
 from atklearn.torch import fused_rows
@@ -194,12 +195,12 @@ class Team:
 
 class _Joined(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, part: Tensor, total: Tensor, size: int) -> Tensor:  # noqa: ARG004
+    def forward(ctx: FunctionCtx, part: Tensor, total: Tensor, size: int) -> Tensor:  # noqa: ARG004
         ctx.size = size
         return total.clone()
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+    def backward(ctx: FunctionCtx, grad: Tensor) -> tuple[Tensor, None, None]:
         return grad * ctx.size, None, None
 
 
