@@ -12,8 +12,7 @@ from scipy.special import expit
 from atklearn import ATkRegressor, Huber, IndividualLoss, LogLoss, SGDATkRegressor, elementwise
 from atklearn.losses import compiled as compiled_code
 from atklearn.losses.compiled import compiled, expand_curvatures, expand_one, expand_slopes, loss_and_slope
-from atklearn.losses.elementwise import FUNCTIONS, formula_of
-from atklearn.losses.individual import INDIVIDUAL_LOSSES, Kink
+from atklearn.losses.individual import FUNCTIONS, INDIVIDUAL_LOSSES, Kink, formula_of
 from atklearn.runtime.compiling import njit
 
 LIMIT = 0.7  # a number outside a formula
