@@ -1,23 +1,25 @@
-"""The loss in loops that others have written: accumulation, autocast, Hugging Face's Trainer, Lightning."""
+"""The loss in loops that others have written: accumulation, autocast, Trainer, Lightning, the examples."""
 
 from __future__ import annotations
 
 import copy
+import re
+import runpy
+from pathlib import Path
 
 import pytest
+import torch
+from torch.nn.functional import cross_entropy
 
-torch = pytest.importorskip("torch")
-
-from torch.nn.functional import cross_entropy  # noqa: E402
-
-from atklearn.torch import AverageTopKLoss, KSchedule, TrainerLoss, wrap  # noqa: E402
+from atklearn.torch import AverageTopKLoss, KSchedule, TrainerLoss, wrap
 
 N_CLASSES, N_FEATURES = 3, 5
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 @pytest.fixture(autouse=True)
 def one_thread():
-    """The models are tiny: threads would wait for each other."""
+    """The models are tiny: threads would wait for each other. The examples set the number of threads."""
     n_threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -323,3 +325,50 @@ def test_lightning_goes_on_from_a_checkpoint_as_if_nothing_had_been(lightning_mo
     resumed = lightning_module(AverageTopKLoss(0.3, "dataset"))
     fit_by_lightning(resumed, tmp_path, max_epochs=4, checkpoint=tmp_path / "2.ckpt")
     torch.testing.assert_close(resumed.state_dict(), whole.state_dict(), rtol=0, atol=0)
+
+
+# The examples run as they are, say little, and show what they say they show
+
+
+@pytest.fixture
+def lines_of(capsys):
+    """Return what runs an example, and returns the lines that it prints; nothing is said aside."""
+
+    def run(name):
+        runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
+        said = capsys.readouterr()
+        lines = said.out.splitlines()
+        assert said.err == ""
+        assert 0 < len(lines) <= 10
+        assert max(map(len, lines)) <= 80
+        return lines
+
+    return run
+
+
+def numbers(line):
+    return [float(number) for number in re.findall(r"\d+\.\d+", line)]
+
+
+def test_the_plain_loop_has_fewer_errors_among_the_rare_rows(lines_of):
+    mean, top, tracked = lines_of("torch_loop")
+    assert numbers(top)[-1] < numbers(mean)[-1] / 2
+    assert numbers(top)[1] <= numbers(mean)[1]
+    assert "lambda" in tracked
+
+
+def test_hard_pixels_help_the_small_class(lines_of):
+    _, mean, hardest = lines_of("torch_segmentation")
+    assert numbers(hardest)[-1] > numbers(mean)[-1]
+
+
+def test_lightning_resumes_as_if_nothing_had_been(lines_of):
+    pytest.importorskip("lightning")
+    lines = lines_of("torch_lightning")
+    assert lines[-1].endswith("the same: True")
+
+
+@pytest.mark.usefixtures("transformers")
+def test_the_trainer_learns_both_tasks(lines_of):
+    for line in lines_of("torch_trainer"):
+        assert numbers(line)[-1] < 0.1  # by chance: more than 0.7, and 1.4
