@@ -1,4 +1,4 @@
-"""The loss in loops that others have written: accumulation, autocast, Trainer, Lightning, the examples."""
+"""The loss in loops that others have written: autocast, Trainer, Lightning, the examples."""
 
 from __future__ import annotations
 
@@ -33,67 +33,17 @@ def rows_of_classes(n, seed=0):
     return X, y
 
 
-def linear_model(dtype=torch.float32):
+def linear_model():
     torch.manual_seed(0)
-    return torch.nn.Linear(N_FEATURES, N_CLASSES, dtype=dtype)
+    return torch.nn.Linear(N_FEATURES, N_CLASSES)
 
 
 def flat(model):
     return torch.cat([parameter.detach().reshape(-1) for parameter in model.parameters()])
 
 
-# Gradient accumulation in a plain loop
-
-
-def trained_in_pieces(batches, n_pieces, k, scope, counted=False, cuts=None):
-    """Train one step per batch, each in pieces, from the same model and, for a data set, the same lambda."""
-    model, settings = linear_model(torch.float64), {}
-    if scope == "dataset":
-        settings = {"accumulation_steps": n_pieces}
-    loss = AverageTopKLoss(k, scope, **settings)
-    if scope == "dataset":  # lambda's first guess is from the first call: let it be the same one
-        warm = AverageTopKLoss(k, scope)
-        warm(losses_of(model, *batches[0]).detach())
-        loss.load_state_dict(warm.state_dict())
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
-    for X, y in batches:
-        optimizer.zero_grad()
-        for X_piece, y_piece in zip(X.tensor_split(cuts or n_pieces), y.tensor_split(cuts or n_pieces), strict=True):
-            losses = losses_of(model, X_piece, y_piece)
-            value = loss(losses, count=len(y)) if counted else loss(losses) / n_pieces
-            value.backward()
-        optimizer.step()
-    return model, loss
-
-
 def losses_of(model, X, y):
     return cross_entropy(model(X), y, reduction="none")
-
-
-def some_batches():
-    return [(X.double(), y) for X, y in (rows_of_classes(32, seed) for seed in range(8))]
-
-
-@pytest.mark.parametrize("k", [1.0, 0.3])
-def test_four_pieces_of_a_batch_are_the_batch_with_one_lambda_for_the_data_set(k):
-    whole, lambda_whole = trained_in_pieces(some_batches(), 1, k, "dataset")
-    pieces, lambda_pieces = trained_in_pieces(some_batches(), 4, k, "dataset")
-    torch.testing.assert_close(flat(pieces), flat(whole), rtol=1e-10, atol=1e-12)
-    torch.testing.assert_close(lambda_pieces.threshold, lambda_whole.threshold, rtol=1e-10, atol=1e-12)
-
-
-def test_unequal_pieces_are_the_batch_when_they_know_how_many_there_are():
-    whole, _ = trained_in_pieces(some_batches(), 1, 0.3, "dataset")
-    pieces, _ = trained_in_pieces(some_batches(), 4, 0.3, "dataset", counted=True, cuts=[1, 13, 15])
-    torch.testing.assert_close(flat(pieces), flat(whole), rtol=1e-10, atol=1e-12)
-    off, _ = trained_in_pieces(some_batches(), 4, 0.3, "dataset", cuts=[1, 13, 15])
-    assert (flat(off) - flat(whole)).abs().max() > 0.01
-
-
-def test_four_pieces_are_not_the_batch_when_each_takes_its_own_largest_losses():
-    whole, _ = trained_in_pieces(some_batches(), 1, 0.3, "batch")
-    pieces, _ = trained_in_pieces(some_batches(), 4, 0.3, "batch")
-    assert (flat(pieces) - flat(whole)).abs().max() > 0.01
 
 
 @pytest.mark.parametrize("scope", ["batch", "dataset"])

@@ -216,6 +216,10 @@ class TestDataset:
             mean = torch.stack([parts(part) for part in batch]).mean()
             assert mean.item() == pytest.approx(whole(batch).item(), rel=1e-12)
         assert parts.threshold.item() == pytest.approx(whole.threshold.item(), rel=1e-12)
+        parts.load_state_dict(whole.state_dict())  # unequal ones, too, that know how many there are
+        parted = [parts(part, count=32) for part in batches[0].flatten().split([1, 13, 3, 15])]
+        assert sum(parted).item() == pytest.approx(whole(batches[0]).item(), rel=1e-12)
+        assert parts.threshold.item() == pytest.approx(whole.threshold.item(), rel=1e-12)
 
     def test_the_share_of_all_is_the_average(self):
         loss = AverageTopKLoss(1.0, scope="dataset")

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from atklearn.losses.aggregate import AverageTopK, check_k
 from atklearn.runtime.messages import shown
 from atklearn.torch.slices import ALONE, Dims, Elements, Team, fitting, mean_of, positive, wide
-from atklearn.torch.tracking import BatchGroups, LearntThreshold, TrackedGroups, TrackedThreshold
+from atklearn.torch.tracking import Groups, LearntThreshold, TrackedThreshold
 
 __all__ = ["AverageTopKLoss"]
 
@@ -111,8 +111,7 @@ class AverageTopKLoss(nn.Module):
         self.k = k
         self.tracked: nn.Module | None = None
         if n_groups is not None:
-            in_batch = scope == "batch"
-            self.tracked = BatchGroups(n_groups) if in_batch else TrackedGroups(n_groups, window, accumulation_steps)
+            self.tracked = Groups(n_groups, scope == "dataset", window, accumulation_steps)
         elif scope == "dataset":
             self.tracked = LearntThreshold() if learn_threshold else TrackedThreshold(window, accumulation_steps)
 

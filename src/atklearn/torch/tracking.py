@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from atklearn.losses.aggregate import AverageTopK
 from atklearn.torch.slices import Elements, Team, level_of, positive, slice_of, wide
 
-__all__ = ["BatchGroups", "LearntThreshold", "TrackedGroups", "TrackedThreshold"]
+__all__ = ["Groups", "LearntThreshold", "TrackedThreshold"]
 
 _TAIL = 64.0  # losses above lambda that are remembered: lambda is known to some 10 % of their spread then
 _FASTEST = 0.1  # of the way in one step, however large the batch: the density of the losses is only guessed
@@ -174,63 +174,50 @@ def _total(elements: Elements) -> Tensor:
     return torch.as_tensor(elements.total(), dtype=wide(device), device=device)
 
 
-class BatchGroups(nn.Module):
-    """Groups by the means that they have in the batch; those that do not occur in it do not count.
-
-    Parameters
-    ----------
-    n_groups : int
-    """
-
-    def __init__(self, n_groups: int) -> None:
-        super().__init__()
-        self.n_groups = n_groups
-
-    def forward(self, elements: Elements, group: Tensor, k: float | Tensor, team: Team) -> tuple[Tensor, Tensor]:
-        """Return this process's part of the loss, and the mass of all."""
-        own, mass = _sums_by_group(elements, group, self.n_groups)
-        with torch.no_grad():
-            mass = team.sum(mass)
-            weights = _weights(team.sum(own) / positive(mass), mass, k)
-        return (weights / positive(mass) * own).sum(), mass.sum()
-
-
-class TrackedGroups(nn.Module):
-    """Groups by the means that they had in the latest batches, kept as buffers.
+class Groups(nn.Module):
+    """The average top-k of the mean losses of groups: means in the batch, or in the latest batches, kept as buffers.
 
     With q and the groups' shares p of the data held fixed, the loss is a plain mean of ``q_g / p_g`` times the loss
-    over samples: it splits over batches and processes without bias, also where a batch lacks a group.
+    over samples: where they are kept it splits over batches and processes without bias, also where a batch lacks a
+    group. Groups that do not occur do not count.
 
     Parameters
     ----------
     n_groups : int
-    window : float or None
+    remembers : bool
+        Whether means are kept from batch to batch.
+    window : float, default=None
         Mass of losses that the means look back on; 256 per group by default.
-    accumulation_steps : int
+    accumulation_steps : int, default=1
         Calls in training mode that belong to one step of the optimiser: q and p are held over them.
     """
 
     sums: Tensor
     mass: Tensor
 
-    def __init__(self, n_groups: int, window: float | None, accumulation_steps: int) -> None:
+    def __init__(
+        self, n_groups: int, remembers: bool, window: float | None = None, accumulation_steps: int = 1
+    ) -> None:
         super().__init__()
-        self.n_groups = n_groups
+        self.n_groups, self.remembers = n_groups, remembers
         self.window = _PER_GROUP * n_groups if window is None else window
-        self.register_buffer("sums", torch.zeros(n_groups, dtype=torch.float64))
-        self.register_buffer("mass", torch.zeros(n_groups, dtype=torch.float64))
-        self.pending = Pending(2 * n_groups, accumulation_steps)
+        if remembers:
+            self.register_buffer("sums", torch.zeros(n_groups, dtype=torch.float64))
+            self.register_buffer("mass", torch.zeros(n_groups, dtype=torch.float64))
+            self.pending = Pending(2 * n_groups, accumulation_steps)
 
     def forward(self, elements: Elements, group: Tensor, k: float | Tensor, team: Team) -> tuple[Tensor, Tensor]:
         """Return this process's part of the loss, and the mass of all; in training, move on."""
         own, mass = _sums_by_group(elements, group, self.n_groups)
         with torch.no_grad():
-            now, mass = team.sum(torch.stack([own, mass])).to(self.sums.dtype)
-            begins = self.mass.sum() == 0
-            sums, known = torch.where(begins, now, self.sums), torch.where(begins, mass, self.mass)
-            weights = _weights(sums / positive(known), known, k)
-            factors = weights * known.sum() / positive(known)
-            if self.training:
+            now, mass = team.sum(torch.stack([own, mass])).to(wide(own.device))
+            sums, known = now, mass
+            if self.remembers:
+                begins = self.mass.sum() == 0
+                sums, known = torch.where(begins, now, self.sums), torch.where(begins, mass, self.mass)
+            means = Elements(sums / positive(known), known > 0, None)
+            factors = slice_of(AverageTopK(k), means).shares * known.sum() / positive(known)
+            if self.remembers and self.training:
                 counts = torch.isfinite(now).all()
                 self._move(torch.where(counts, torch.cat([now, mass]), 0.0))
         total = mass.sum()
@@ -251,11 +238,6 @@ def _sums_by_group(elements: Elements, group: Tensor, n_groups: int) -> tuple[Te
     mass = torch.ones_like(values) if mass is None else mass.to(values.dtype)
     zeros = torch.zeros(n_groups, dtype=values.dtype, device=values.device)
     return zeros.scatter_add(0, group, values * mass), zeros.scatter_add(0, group, mass)
-
-
-def _weights(means: Tensor, mass: Tensor, k: float | Tensor) -> Tensor:
-    """Return the weight of every group in the average top-k of the means of those that occur."""
-    return slice_of(AverageTopK(k), Elements(means, mass > 0, None)).shares
 
 
 class Pending(nn.Module):
