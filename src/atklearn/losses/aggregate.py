@@ -62,8 +62,7 @@ class OneRowWarning(UserWarning):
 
     Examples
     --------
-    >>> import math
-    import warnings
+    >>> import warnings
     >>> from atklearn import ATkRegressor, OneRowWarning
     >>> X, y = [[0.0], [1.0], [2.0], [3.0]], [0.0, 1.0, 1.0, 4.0]
     >>> with warnings.catch_warnings(record=True) as caught:
@@ -98,12 +97,7 @@ def resolve_k(k: float | str, total: float) -> float:
     (3.0, 2.5, 10.0, 1.0)
     """
     k = 1 if isinstance(k, str) and k == "max" else k
-    if isinstance(k, Integral) and not isinstance(k, bool) and not 1 <= k <= total * (1 + _ROUNDING):
-        raise ValueError(
-            f"k as an int counts samples (units of sample weight) and is expected in [1, {total:g}], got {k}; "
-            "pass a float in (0, 1] for a fraction of the samples."
-        )
-    check_k(k)
+    check_k(k, total)
     return min(float(k), float(total)) if isinstance(k, Integral) else float(k) * float(total)
 
 
@@ -137,19 +131,19 @@ def resolve_trim(trim: float, k: float, total: float) -> float:
     return amount
 
 
-def check_k(k: float | str) -> None:
-    """Raise ValueError unless ``k`` is a count of at least one, or a fraction in (0, 1]."""
+def check_k(k: float | str, total: float | None = None) -> None:
+    """Raise ValueError unless ``k`` is a count from one to the total, or a fraction in (0, 1]."""
     if isinstance(k, bool | np.bool_) or not isinstance(k, Real):
         raise ValueError(
             f"k is expected to be an int (a count of samples) or a float (a fraction of them), got {shown(k)}."
         )
-    if isinstance(k, Integral):
-        if k < 1:
-            raise ValueError(
-                f"k as an int counts samples and is expected to be at least 1, got {k}; "
-                "pass a float in (0, 1] for a fraction of the samples."
-            )
-    elif not 0.0 < k <= 1.0:
+    if isinstance(k, Integral) and (k < 1 or (total is not None and k > total * (1 + _ROUNDING))):
+        range_of_k = "to be at least 1" if total is None else f"in [1, {total:g}]"
+        raise ValueError(
+            f"k as an int counts samples (units of sample weight) and is expected {range_of_k}, got {k}; "
+            "pass a float in (0, 1] for a fraction of the samples."
+        )
+    if not isinstance(k, Integral) and not 0.0 < k <= 1.0:
         raise ValueError(
             f"k as a float is a fraction of the samples and is expected in (0, 1], got {shown(k)}; "
             "pass an int to count samples."
@@ -227,8 +221,7 @@ class SlicedMean(ABC):
             return resolve_k(k, total / unit) * unit if isinstance(k, Integral | str) else resolve_k(k, total)
 
         first, last, from_bottom = self.ends
-        stop = amount(last)
-        start = 0.0 if first == 0 else amount(first)
+        stop, start = amount(last), 0.0 if first == 0 else amount(first)
         if not start < least_mass(stop):
             raise ValueError(
                 f"A ranked range is expected to have start < stop, got [{start / unit:g}, {stop / unit:g}] of "
@@ -464,8 +457,8 @@ class Tilted:
 
         Parameters
         ----------
-        losses : array-like of shape (n,)
-        sample_weight : array-like of shape (n,), default=None
+        losses, sample_weight
+            As in :meth:`value`.
 
         Returns
         -------

@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil, prod
 from numbers import Integral
-from typing import NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -19,7 +18,7 @@ from atklearn.losses.aggregate import AverageTopK, SlicedMean, check_k, least_ma
 from atklearn.torch import fused_rows
 
 __all__ = [
-    "ALONE", "Dims", "Elements", "Slice", "Team", "amount_of", "fitting", "level_of", "mean_of", "positive", "slice_of",
+    "ALONE", "Dims", "Elements", "Team", "amount_of", "fitting", "level_of", "mean_of", "positive", "slice_of",
     "wide",
 ]  # fmt: skip
 
@@ -247,31 +246,17 @@ def mean_of(aggregate: SlicedMean, elements: Elements, team: Team = ALONE) -> Te
     return -mean if from_bottom else mean
 
 
-class Slice(NamedTuple):
-    """What a slice takes of its elements.
-
-    Attributes
-    ----------
-    shares : Tensor of shape (..., n)
-        The weight of every element in the mean: of one row they add up to one, or are zero where it has nothing.
-    low, high : Tensor of shape (..., 1); high is None where the slice begins at the top
-        Where losses without a share are drawn to, which would be infinite times 0 otherwise; others lie between.
-    """
-
-    shares: Tensor
-    low: Tensor | None
-    high: Tensor | None
-
-
 @torch.no_grad()
-def slice_of(aggregate: SlicedMean, elements: Elements, team: Team = ALONE) -> Slice:
-    """Return what a slice takes, counted from the top; ties at an end of it share what is left of it.
+def slice_of(aggregate: SlicedMean, elements: Elements, team: Team = ALONE) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Return the weight of every element in the mean of a slice from the top, and what others are to be drawn to.
 
-    For an aggregate that counts from the bottom the elements are expected upside down.
+    The weights of a row, shape (..., n), add up to one, or are zero where it has nothing; ties at an end share what is
+    left of it. Losses without a weight may be infinite, and that times zero is not zero: between the two limits, shape
+    (..., 1), lie the losses that have one. Elements of an aggregate from the bottom are expected upside down.
     """
     values = elements.values()
     if values.shape[-1] == 0 and team.is_alone:
-        return Slice(values, values.new_zeros(1), None)
+        return values, values.new_zeros(1), None
     start, stop = _ends(aggregate, team.sum_of(elements.total(), elements.losses), values.device)
     each, mass = _column(1.0 / positive(stop - start)), elements.mass()
     if mass is not None:  # a sum of masses may be too large for their own type
@@ -284,7 +269,7 @@ def slice_of(aggregate: SlicedMean, elements: Elements, team: Team = ALONE) -> S
         rest = torch.where(high > low, 1.0, part) - passed
         shares = torch.where(values < high, shares, (values == high) * _like(values, rest * each))
         high = torch.where(rest > 0, high, largest).clamp(min=-largest)
-    return Slice(shares if mass is None else shares * mass, low.clamp(max=largest), high)
+    return shares if mass is None else shares * mass, low.clamp(max=largest), high
 
 
 def _ends(aggregate: SlicedMean, total: Tensor | float, device: torch.device) -> tuple[Tensor | float, Tensor | float]:

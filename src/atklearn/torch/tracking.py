@@ -216,7 +216,7 @@ class Groups(nn.Module):
                 begins = self.mass.sum() == 0
                 sums, known = torch.where(begins, now, self.sums), torch.where(begins, mass, self.mass)
             means = Elements(sums / positive(known), known > 0, None)
-            factors = slice_of(AverageTopK(k), means).shares * known.sum() / positive(known)
+            factors = slice_of(AverageTopK(k), means)[0] * known.sum() / positive(known)
             if self.remembers and self.training:
                 counts = torch.isfinite(now).all()
                 self._move(torch.where(counts, torch.cat([now, mass]), 0.0))
