@@ -263,7 +263,8 @@ def slice_of(aggregate: SlicedMean, elements: Elements, team: Team = ALONE) -> t
         mass, each = _like(values, mass.to(wide(mass.device)) * each), 1.0
     largest = torch.finfo(values.dtype).max
     low, part = _end(elements, values, stop, team)
-    shares, high = torch.where(values > low, _like(values, each), (values == low) * _like(values, part * each)), None
+    shares = torch.where(values > low, _like(values, each), (values == low) * _like(values, part * each))
+    high = None
     if aggregate.ends[0] != 0:
         high, passed = _end(elements, values, start, team)
         rest = torch.where(high > low, 1.0, part) - passed
@@ -280,13 +281,12 @@ def _ends(aggregate: SlicedMean, total: Tensor | float, device: torch.device) ->
         return 0.0, stop
     start = amount_of(first, total, device)
     is_known = isinstance(start, float) and isinstance(stop, float)
-    if isinstance(first, Integral) == isinstance(last, Integral) and not first < last:
-        is_empty = True
-    else:
-        is_empty = is_known and total > 0 and not start < stop * _NEARLY
-    if is_empty:
-        among = f" of {total:g} losses" if is_known else ""
-        raise ValueError(f"{aggregate} is expected to have start < stop, got an empty slice{among}; lower its start.")
+    is_reversed = isinstance(first, Integral) == isinstance(last, Integral) and not first < last
+    if is_reversed or (is_known and total > 0 and not start < stop * _NEARLY):
+        raise ValueError(
+            f"{aggregate} is expected to be a slice of the losses that begins before it ends, got an empty one"
+            f"{f' of {total:g} losses' if is_known else ''}; let it begin earlier."
+        )
     return (start, stop) if is_known else (torch.minimum(start, stop), stop)
 
 
