@@ -7,7 +7,6 @@ from atklearn.estimators.search import ATkClassifierCV, ATkRegressorCV
 from atklearn.estimators.streaming import RowBlocks, SGDATkClassifier, SGDATkRegressor
 from atklearn.estimators.svm import ATkSVC, ATkSVR
 from atklearn.losses.aggregate import OneRowWarning, average_top_k
-from atklearn.losses.elementwise import elementwise
 from atklearn.losses.individual import (
     AbsoluteError,
     Hinge,
@@ -16,6 +15,7 @@ from atklearn.losses.individual import (
     LogLoss,
     SquaredError,
     SquaredHinge,
+    elementwise,
 )
 from atklearn.selection.choosing import Selection
 from atklearn.selection.display import KCurveDisplay

@@ -1,33 +1,30 @@
-"""The loss as a module: what it does with batches, masks, weights, groups, states, and half precision."""
+"""The loss as a module: what it does with batches, masks, weights, groups, states, half precision, processes."""
 
 from __future__ import annotations
 
 import copy
 import io
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
+from torch_workers import CASES, EXTRAS, run, train
 
 from atklearn import aggregates
 from atklearn.torch import AverageTopKLoss, average_top_k
 
-MODULES = {
-    "batch": lambda: AverageTopKLoss(0.3),
-    "batch, counted": lambda: AverageTopKLoss(5),
-    "per row": lambda: AverageTopKLoss(0.3, dim=1),
-    "dataset": lambda: AverageTopKLoss(0.3, scope="dataset"),
-    "learnt": lambda: AverageTopKLoss(0.3, scope="dataset", learn_threshold=True),
-    "batch of groups": lambda: AverageTopKLoss(2, n_groups=4),
-    "dataset of groups": lambda: AverageTopKLoss(2, scope="dataset", n_groups=4),
-}
-every_module = pytest.mark.parametrize("make", MODULES.values(), ids=MODULES)
+MODULES = CASES | {"learnt": {"k": 0.3, "scope": "dataset", "learn_threshold": True}}
+del MODULES["dataset, accumulated"]  # of which a call is half a step
+every_module = pytest.mark.parametrize(
+    "make", [partial(AverageTopKLoss, **settings) for settings in MODULES.values()], ids=MODULES
+)
 
 
-def called(loss, losses, **given):
+def called(loss, losses, group=None, **given):
     """Call a loss, with a group for every element if it is one of groups."""
     if loss.n_groups is not None:
-        given["group"] = torch.arange(losses.numel()).reshape(losses.shape) % loss.n_groups
+        given["group"] = torch.arange(losses.numel()).reshape(losses.shape) % 4 if group is None else group
     return loss(losses, **given)
 
 
@@ -40,31 +37,22 @@ def trained(loss, batches):
 @every_module
 class TestEveryScope:
     def test_weighting_is_repeating(self, make):
-        rng = torch.Generator().manual_seed(0)
-        losses = torch.rand(3, 8, generator=rng, dtype=torch.float64)
-        doubled, weight = losses.repeat_interleave(2, dim=1), torch.full((3, 8), 2.0)
-        one, two = make(), make()
+        losses = torch.rand(3, 8, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
         group = torch.arange(24).reshape(3, 8) % 4
-        if one.k == 5:
-            one.k = two.k = 6
+        one, two = make(), make()
         for _ in range(3):
-            if one.n_groups is None:
-                once, twice = one(losses, weight=weight), two(doubled)
-            else:
-                once = one(losses, weight=weight, group=group)
-                twice = two(doubled, group=group.repeat_interleave(2, dim=1))
+            once = called(one, losses, group, weight=torch.full((3, 8), 2.0))
+            twice = called(two, losses.repeat_interleave(2, dim=1), group.repeat_interleave(2, dim=1))
         assert once.item() == pytest.approx(twice.item(), rel=1e-12)
 
     def test_masking_is_leaving_out(self, make):
-        rng = torch.Generator().manual_seed(1)
-        losses = torch.rand(3, 8, generator=rng, dtype=torch.float64)
+        losses = torch.rand(3, 8, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
         hidden = torch.where(torch.arange(8) < 6, losses, torch.nan).requires_grad_()
-        one, two = make(), make()
         group = torch.arange(24).reshape(3, 8) % 4
+        one, two = make(), make()
         for _ in range(3):
-            extra = {} if one.n_groups is None else {"group": group}
-            masked = one(hidden, mask=torch.arange(8) < 6, **extra)
-            short = two(losses[:, :6], **({} if one.n_groups is None else {"group": group[:, :6]}))
+            masked = called(one, hidden, group, mask=torch.arange(8) < 6)
+            short = called(two, losses[:, :6], group[:, :6])
         assert masked.shape == ()
         assert masked.item() == pytest.approx(short.item(), rel=1e-12)
         (grad,) = torch.autograd.grad(masked, hidden)
@@ -126,15 +114,6 @@ class TestEveryScope:
         value = called(loss, torch.rand(3, 8, dtype=torch.bfloat16))
         assert value.dtype == torch.float32
         assert torch.isfinite(value)
-
-    def test_bfloat16_autocast(self, make):
-        model, loss = torch.nn.Linear(4, 1), make()
-        for _ in range(3):
-            with torch.autocast("cpu", dtype=torch.bfloat16):
-                value = called(loss, (model(torch.randn(6, 4)) - 1.0).square().expand(6, 2))
-            value.backward()
-            assert value.dtype == torch.float32
-            assert all(torch.isfinite(parameter.grad).all() for parameter in model.parameters())
 
     @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
     def test_compiles_to_one_graph_that_keeps_its_state(self, make):
@@ -237,6 +216,10 @@ class TestDataset:
             mean = torch.stack([parts(part) for part in batch]).mean()
             assert mean.item() == pytest.approx(whole(batch).item(), rel=1e-12)
         assert parts.threshold.item() == pytest.approx(whole.threshold.item(), rel=1e-12)
+        parts.load_state_dict(whole.state_dict())  # unequal ones, too, that know how many there are
+        parted = [parts(part, count=32) for part in batches[0].flatten().split([1, 13, 3, 15])]
+        assert sum(parted).item() == pytest.approx(whole(batches[0]).item(), rel=1e-12)
+        assert parts.threshold.item() == pytest.approx(whole.threshold.item(), rel=1e-12)
 
     def test_the_share_of_all_is_the_average(self):
         loss = AverageTopKLoss(1.0, scope="dataset")
@@ -319,6 +302,13 @@ def test_settings_that_do_not_fit_are_named(settings, message):
         AverageTopKLoss(**settings)
 
 
+def test_a_count_of_the_whole_data_set_is_refused_when_it_is_set_later_too():
+    loss = AverageTopKLoss(0.1, scope="dataset")
+    with pytest.raises(ValueError, match=r"as a share in .* got the count 10"):
+        loss.k = 10
+    assert loss.k == 0.1
+
+
 def test_groups_that_do_not_fit_are_named():
     with pytest.raises(ValueError, match="group is expected only with n_groups"):
         AverageTopKLoss(1)(torch.rand(3), group=torch.arange(3))
@@ -326,3 +316,17 @@ def test_groups_that_do_not_fit_are_named():
         AverageTopKLoss(1, n_groups=3)(torch.rand(3))
     with pytest.raises(ValueError, match="group is expected to fit losses"):
         AverageTopKLoss(1, n_groups=3)(torch.rand(3), group=torch.arange(4))
+
+
+# one test for all cases: starting processes takes longest, and a fixture may be made more than once
+def test_several_processes_with_unequal_batches_are_one_process_with_the_whole_batch(tmp_path):
+    found = run(3, tmp_path)
+    for name, settings in CASES.items():
+        for extra in EXTRAS:
+            expected = train(settings, extra)
+            torch.testing.assert_close(
+                found[name, extra], expected, rtol=1e-6, atol=1e-9, msg=lambda text, at=(name, extra): f"{at}: {text}"
+            )
+        # up to the order in which processes are added up, which is not always the same
+        torch.testing.assert_close(found[name, "resumed"], found[name, "plain"][2:], rtol=1e-12, atol=1e-12)
+    assert found["evaluated"] == 3.5  # by one process, without the others

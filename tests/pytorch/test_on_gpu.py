@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch_workers import CASES
 
 from atklearn.torch import AverageTopKLoss, KSchedule, average_top_k, threshold, wrap
 
@@ -16,16 +17,6 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore:\\s*Online softmax is disabled",
     "ignore:.*should not be instantiated",
 )
-
-SETTINGS = {
-    "batch": {"k": 0.3},
-    "batch, counted": {"k": 500},
-    "per row": {"k": 0.3, "dim": 1},
-    "dataset": {"k": 0.3, "scope": "dataset"},
-    "dataset, accumulated": {"k": 0.3, "scope": "dataset", "accumulation_steps": 2},
-    "batch of groups": {"k": 2, "n_groups": 4},
-    "dataset of groups": {"k": 2, "scope": "dataset", "n_groups": 4},
-}
 
 
 @pytest.fixture
@@ -54,12 +45,12 @@ def given_to(loss, mask, weight):
     return {"mask": mask.cuda(), "weight": None if weight is None else weight.cuda(), **group}
 
 
-@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("is_weighted", [False, True])
 @pytest.mark.parametrize("is_compiled", [False, True])
 def test_values_gradients_and_states_are_those_of_a_cpu(name, is_weighted, is_compiled, without_waiting):
     torch.compiler.reset()
-    here, there = AverageTopKLoss(**SETTINGS[name]), AverageTopKLoss(**SETTINGS[name]).cuda()
+    here, there = AverageTopKLoss(**CASES[name]), AverageTopKLoss(**CASES[name]).cuda()
     called = torch.compile(there, fullgraph=True) if is_compiled else there
     for number, (losses, mask, weight) in enumerate(batches()):
         weight = weight if is_weighted else None
@@ -108,11 +99,11 @@ def test_a_large_step_compiles_to_one_graph():
     torch.testing.assert_close(grad, torch.autograd.grad(criterion(logits, target), logits)[0], rtol=1e-3, atol=1e-9)
 
 
-@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize("name", CASES)
 def test_bfloat16_autocast_trains_without_nan(name):
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(16, 64), torch.nn.ReLU(), torch.nn.Linear(64, 8)).cuda()
-    loss = AverageTopKLoss(**SETTINGS[name]).cuda()
+    loss = AverageTopKLoss(**CASES[name]).cuda()
     schedule = KSchedule(loss, steps=20) if isinstance(loss.k, float) else None
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
     X, y = torch.randn(400, 16, device="cuda"), torch.randn(400, 8, device="cuda")

@@ -7,6 +7,7 @@ import shutil
 import numpy as np
 import pytest
 import torch
+from exact_slices import HARD, exact_mean, largest_inside
 
 from atklearn import aggregates
 from atklearn import torch as tensors
@@ -109,12 +110,138 @@ def test_threshold_is_that_of_the_core():
         assert found == aggregates.AverageTopK(k).threshold(losses, weight)
 
 
-def test_a_tensor_is_a_share():
-    losses = torch.rand(57, dtype=torch.float64)
-    share = torch.tensor(0.37, dtype=torch.float64)
-    for mask in (None, torch.rand(57) < 0.6):
-        same = tensors.average_top_k(losses, 0.37, mask=mask)
+@pytest.mark.parametrize("name", HARD)
+def test_against_exact_rationals_whatever_is_outside_the_slice(name):
+    losses, start, stop, weight = HARD[name]
+    n = sum(weight or [1.0] * len(losses))
+    first, last = (end if isinstance(end, int) else end / n for end in (start, stop))
+    leaf = torch.tensor(losses, dtype=torch.float64, requires_grad=True)
+    value = tensors.ranked_range(leaf, first, last, as_tensor(weight))
+    error = value.item() - exact_mean(losses, start, stop, weight)
+    assert abs(error) <= 1e-14 * largest_inside(losses, start, stop, weight)
+    (grad,) = torch.autograd.grad(value, leaf)
+    np.testing.assert_allclose(grad, aggregates.RankedRange(first, last).weights(losses, weight), atol=1e-15)
+
+
+class TestWhatIsInfinite:
+    """Outside of the slice it is nothing, inside it is everything."""
+
+    @pytest.mark.parametrize("weighted", [False, True])
+    @pytest.mark.parametrize(
+        ("name", "losses", "ends", "expected"),
+        [
+            ("ranked_range", [torch.inf, 3.0, 2.0, 0.0], (1, 3), 2.5),
+            ("ranked_range", [torch.inf, 3.0, 2.0, -torch.inf], (0.25, 0.75), 2.5),
+            ("ranked_range", [torch.inf, torch.inf, 2.0, 0.0], (1, 3), torch.inf),
+            ("average_bottom_k", [torch.inf, 3.0, 2.0, 0.0], (3,), 5.0 / 3.0),
+            ("average_bottom_k", [torch.inf, 3.0, 2.0, -torch.inf], (2,), -torch.inf),
+            ("top_k", [torch.inf, 3.0, 2.0, 0.0], (2,), 3.0),
+            ("top_k", [torch.inf, 3.0, 2.0, 0.0], (1,), torch.inf),
+            ("average_top_k", [-torch.inf, 3.0, 2.0, 0.0], (2,), 2.5),
+            ("average_top_k", [-torch.inf, 3.0, 2.0, 0.0], (1.0,), -torch.inf),
+        ],
+    )
+    def test_of(self, name, losses, ends, expected, weighted):
+        weight = torch.ones(4) if weighted else None
+        leaf = torch.tensor(losses, requires_grad=True)
+        value = getattr(tensors, name)(leaf, *ends, weight=weight)
+        assert value.item() == pytest.approx(expected)
+        (grad,) = torch.autograd.grad(value, leaf)
+        assert grad.sum().item() == pytest.approx(1.0)
+
+    @pytest.mark.parametrize("masked", [False, True])
+    def test_what_is_not_a_number_is_not_hidden_by_being_outside(self, masked):
+        losses, given = torch.tensor([3.0, torch.nan, 2.0, 0.0]), {"mask": torch.tensor([True] * 4) if masked else None}
+        for value in (
+            tensors.average_top_k(losses, 1, **given),
+            tensors.ranked_range(losses, 1, 3, **given),
+            tensors.average_bottom_k(losses, 2, **given),
+            tensors.top_k(losses, 2, **given),
+        ):
+            assert value.isnan()
+
+
+class TestKAsATensor:
+    @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16])
+    @pytest.mark.parametrize("masked", [False, True])
+    def test_of_floats_it_is_a_share(self, dtype, masked):
+        losses, share = torch.rand(57, dtype=torch.float64), torch.tensor(0.375, dtype=dtype)
+        mask = torch.rand(57) < 0.6 if masked else None
+        same = tensors.average_top_k(losses, 0.375, mask=mask)
         assert tensors.average_top_k(losses, share, mask=mask).item() == pytest.approx(same.item(), rel=1e-14)
+
+    @pytest.mark.parametrize("masked", [False, True])
+    def test_of_ints_it_counts(self, masked):
+        losses = torch.rand(57, dtype=torch.float64)
+        mask = torch.rand(57) < 0.6 if masked else None
+        for count in (1, 2, 20, 100):
+            same = tensors.average_top_k(losses, count, mask=mask)
+            found = tensors.average_top_k(losses, torch.tensor(count), mask=mask)
+            assert found.item() == pytest.approx(same.item(), rel=1e-14)
+            assert tensors.threshold(losses, torch.tensor(count), mask=mask) == tensors.threshold(
+                losses, count, mask=mask
+            )
+
+    @pytest.mark.parametrize(
+        ("k", "nearest"), [(torch.tensor(1.5), 1.0), (torch.tensor(0.0), 1), (torch.tensor(-1.0), 1),
+                           (torch.tensor(0), 1), (torch.tensor(-3), 1)],
+    )  # fmt: skip
+    def test_beyond_the_bounds_it_is_taken_as_the_nearest(self, k, nearest):
+        for losses in (torch.tensor([0.0, 1.0, 2.0, 3.0]), torch.rand(9, dtype=torch.float64)):
+            for mask in (None, torch.ones_like(losses, dtype=torch.bool)):
+                expected = tensors.average_top_k(losses, nearest, mask=mask).item()
+                assert tensors.average_top_k(losses, k, mask=mask).item() == pytest.approx(expected)
+
+    @pytest.mark.parametrize("k", [torch.tensor([0.5]), torch.tensor(True), torch.tensor(0.5j)])
+    def test_of_another_kind_it_is_refused(self, k):
+        with pytest.raises(ValueError, match="one number of no dimension, an int to count or a float for a share"):
+            tensors.average_top_k(torch.rand(3), k)
+
+
+class TestEmptySlices:
+    @pytest.mark.parametrize("masked", [False, True])
+    @pytest.mark.parametrize(("start", "stop"), [(3, 2), (2, 2), (0.5, 0.25), (0.5, 0.5)])
+    def test_reversed_ones_are_refused(self, start, stop, masked):
+        mask = torch.ones(4, dtype=torch.bool) if masked else None
+        with pytest.raises(
+            ValueError, match=rf"RankedRange\(start={start}, stop={stop}\) is expected .* begins before it ends"
+        ):
+            tensors.ranked_range(torch.rand(4), start, stop, mask=mask)
+
+    @pytest.mark.parametrize(("start", "stop"), [(5, 6), (4, 5), (3, 0.5), (0.5, 2)])
+    def test_those_beyond_the_losses_are_refused_where_their_number_is_known(self, start, stop):
+        losses = torch.rand(4)
+        with pytest.raises(ValueError, match="got an empty one of 4 losses"):
+            tensors.ranked_range(losses, start, stop)
+        assert tensors.ranked_range(losses, start, stop, mask=torch.ones(4, dtype=torch.bool)).item() == 0.0
+        assert tensors.ranked_range(losses[:0], start, stop).item() == 0.0
+
+    def test_ranks_are_named_as_they_were_given(self):
+        with pytest.raises(
+            ValueError, match=r"TopK\(k=6\) is expected .* got an empty one of 4 losses; let it begin earlier"
+        ):
+            tensors.top_k(torch.rand(4), 6)
+        with pytest.raises(ValueError, match="at least 1, got 0"):
+            tensors.top_k(torch.rand(4), 0)
+        with pytest.raises(ValueError, match=r"an int, the rank of a loss from 1 on, got 1\.0"):
+            tensors.top_k(torch.rand(4), 1.0)
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e38])
+def test_float32_weights_may_add_up_to_more_than_float32_holds(scale):
+    losses, weight = torch.tensor([5.0, 3.0, 2.0, 0.0] * 3), torch.tensor([1.0, 2.0, 3.0, 3.0] * 3)
+    for aggregate in (
+        tensors.average,
+        lambda x, w: tensors.average_top_k(x, 0.4, w),
+        lambda x, w: tensors.average_bottom_k(x, 0.7, w),
+        lambda x, w: tensors.ranked_range(x, 0.2, 0.6, w),
+    ):
+        assert aggregate(losses, scale * weight).item() == pytest.approx(aggregate(losses, weight).item(), rel=1e-6)
+
+
+def test_ties_in_float32_share_a_small_slice_of_many_losses():
+    value = tensors.ranked_range(torch.full((3_000_000,), 0.7, requires_grad=True), 1_500_000, 1_500_001)
+    assert value.item() == pytest.approx(0.7, rel=1e-6)
 
 
 class TestWhatOthersGetWrong:
@@ -159,19 +286,6 @@ class TestWhatOthersGetWrong:
         losses = torch.tensor([1.0, 5.0, 3.0])
         assert tensors.average_top_k(losses, 100).item() == 3.0
         assert tensors.average_top_k(losses, 2, mask=torch.tensor([True, False, False])).item() == 1.0
-
-    @pytest.mark.parametrize("masked", [False, True])
-    def test_what_is_not_a_number_is_not_hidden(self, masked):
-        mask = torch.tensor([True] * 4) if masked else None
-        assert tensors.average_top_k(torch.tensor([torch.nan, 1.0, 2.0, 3.0]), 1, mask=mask).isnan()
-        assert tensors.average_top_k(torch.tensor([torch.inf, 1.0, 2.0, 3.0]), 2, mask=mask).isinf()
-
-    def test_equal_weights_are_no_weights_however_large(self):
-        losses = torch.rand(100, dtype=torch.float64)
-        for scale in (1e-9, 1e9):
-            weight = torch.full((100,), scale, dtype=torch.float64)
-            value = tensors.average_top_k(losses, 0.07, weight)
-            assert value.item() == pytest.approx(tensors.average_top_k(losses, 0.07).item(), rel=1e-12)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])

@@ -14,16 +14,16 @@ aggregate                 slice               convex
 ========================  ==================  ==============
 
 With sample weights, counts become mass: a sample of weight 2 fills two places of the list, and a slice that ends
-inside a sample takes it in part. Their smooth relative, which is no slice, is :class:`atklearn.aggregates.Tilted`.
+inside a sample takes it in part. Their smooth relative, which is no slice, is :class:`Tilted`.
 """
 
 from __future__ import annotations
 
+import math
 import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +39,7 @@ __all__ = [
     "OneRowWarning",
     "RankedRange",
     "SlicedMean",
+    "Tilted",
     "TopK",
     "average_top_k",
     "check_k",
@@ -74,7 +75,7 @@ class OneRowWarning(UserWarning):
     """
 
 
-def warn_of_one_row(*ks: Any) -> None:
+def warn_of_one_row(*ks: object) -> None:
     """Warn, once for all ``ks``, if one of them is the int 1; beside other counts it is meant as one."""
     counts = [k for k in ks if isinstance(k, Integral)]
     if 1 in counts and (len(ks) == 1 or len(counts) < len(ks)):
@@ -96,12 +97,7 @@ def resolve_k(k: float | str, total: float) -> float:
     (3.0, 2.5, 10.0, 1.0)
     """
     k = 1 if isinstance(k, str) and k == "max" else k
-    if isinstance(k, Integral) and not isinstance(k, bool) and not 1 <= k <= total * (1 + _ROUNDING):
-        raise ValueError(
-            f"k as an int counts samples (units of sample weight) and is expected in [1, {total:g}], got {k}; "
-            "pass a float in (0, 1] for a fraction of the samples."
-        )
-    check_k(k)
+    check_k(k, total)
     return min(float(k), float(total)) if isinstance(k, Integral) else float(k) * float(total)
 
 
@@ -135,19 +131,19 @@ def resolve_trim(trim: float, k: float, total: float) -> float:
     return amount
 
 
-def check_k(k: float | str) -> None:
-    """Raise ValueError unless ``k`` is a count of at least one, or a fraction in (0, 1]."""
+def check_k(k: float | str, total: float | None = None) -> None:
+    """Raise ValueError unless ``k`` is a count from one to the total, or a fraction in (0, 1]."""
     if isinstance(k, bool | np.bool_) or not isinstance(k, Real):
         raise ValueError(
             f"k is expected to be an int (a count of samples) or a float (a fraction of them), got {shown(k)}."
         )
-    if isinstance(k, Integral):
-        if k < 1:
-            raise ValueError(
-                f"k as an int counts samples and is expected to be at least 1, got {k}; "
-                "pass a float in (0, 1] for a fraction of the samples."
-            )
-    elif not 0.0 < k <= 1.0:
+    if isinstance(k, Integral) and (k < 1 or (total is not None and k > total * (1 + _ROUNDING))):
+        range_of_k = "to be at least 1" if total is None else f"in [1, {total:g}]"
+        raise ValueError(
+            f"k as an int counts samples (units of sample weight) and is expected {range_of_k}, got {k}; "
+            "pass a float in (0, 1] for a fraction of the samples."
+        )
+    if not isinstance(k, Integral) and not 0.0 < k <= 1.0:
         raise ValueError(
             f"k as a float is a fraction of the samples and is expected in (0, 1], got {shown(k)}; "
             "pass an int to count samples."
@@ -180,9 +176,8 @@ class SlicedMean(ABC):
         -------
         value : float
         """
-        loss, weight = check_losses(losses, sample_weight)
-        start, stop = self._bounds(loss, weight)
-        return (top_sum(loss, weight, stop) - top_sum(loss, weight, start)) / (stop - start)
+        loss, shares = self._shares(losses, sample_weight)
+        return float(shares @ loss / shares.sum())
 
     def weights(self, losses: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None) -> Array:
         """Return the weight of every loss in the aggregate, shape (n,), summing to one.
@@ -198,9 +193,8 @@ class SlicedMean(ABC):
         -------
         weights : ndarray of shape (n,)
         """
-        loss, weight = check_losses(losses, sample_weight)
-        start, stop = self._bounds(loss, weight)
-        return (_top_shares(loss, weight, stop) - _top_shares(loss, weight, start)) / (stop - start)
+        shares = self._shares(losses, sample_weight)[1]
+        return np.asarray(shares / shares.sum())
 
     def threshold(self, losses: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None) -> float:
         """Return the smallest loss in the slice: the paper's lambda, ``l_[k]`` for the average top-k.
@@ -214,18 +208,28 @@ class SlicedMean(ABC):
         -------
         threshold : float
         """
-        loss, weight = check_losses(losses, sample_weight)
-        return ranked_loss(loss, weight, self._bounds(loss, weight)[1])
+        loss, shares = self._shares(losses, sample_weight)
+        return float(loss[shares > 0.0].min())
 
-    def _bounds(self, loss: Array, weight: Array | None) -> tuple[float, float]:
-        total = float(loss.size) if weight is None else float(weight.sum())
+    def _shares(self, losses: npt.ArrayLike, sample_weight: npt.ArrayLike | None) -> tuple[Array, Array]:
+        """Return the losses, and how much of each lies in the slice."""
+        loss, weight = check_losses(losses, sample_weight)
+        weight, unit = _summable(np.ones_like(loss) if weight is None else weight)
+        total = float(weight.sum())
+
+        def amount(k: float | str) -> float:
+            return resolve_k(k, total / unit) * unit if isinstance(k, Integral | str) else resolve_k(k, total)
+
         first, last, from_bottom = self.ends
-        start, stop = 0.0 if first == 0 else resolve_k(first, total), resolve_k(last, total)
-        if not start < stop:
+        stop, start = amount(last), 0.0 if first == 0 else amount(first)
+        if not start < least_mass(stop):
             raise ValueError(
-                f"A ranked range is expected to have start < stop, got [{start:g}, {stop:g}] of {total:g} samples."
+                f"A ranked range is expected to have start < stop, got [{start / unit:g}, {stop / unit:g}] of "
+                f"{total / unit:g} samples."
             )
-        return (total - stop, total - start) if from_bottom else (start, stop)
+        ranked = -loss if from_bottom else loss
+        shares = _top_shares(ranked, weight, stop)
+        return loss, shares - _top_shares(ranked, weight, start) if start > 0.0 else shares
 
 
 @dataclass(frozen=True)
@@ -312,6 +316,8 @@ class TopK(SlicedMean):
     @property
     def ends(self) -> tuple[float, float, bool]:
         """The k-th largest loss."""
+        if not isinstance(self.k, Integral):
+            raise ValueError(f"k is expected to be an int, the rank of a loss from 1 on, got {shown(self.k)}.")
         return self.k - 1, self.k, False
 
 
@@ -362,6 +368,123 @@ class RankedRange(SlicedMean):
     def ends(self) -> tuple[float, float, bool]:
         """The losses ranked ``start + 1`` to ``stop``."""
         return self.start, self.stop, False
+
+
+@dataclass(frozen=True)
+class Tilted:
+    r"""The tilted empirical risk of TERM, with a tilt t.
+
+    .. math:: \frac{1}{t} \log \Big( \frac{1}{n} \sum_i e^{t \ell_i} \Big)
+
+    ============  =====================================
+    t             the aggregate is
+    ============  =====================================
+    -> -inf       the smallest loss
+    0             the average
+    -> +inf       the largest loss
+    ============  =====================================
+
+    It grows with t, and with every loss. For t >= 0 it is convex in the losses, for t <= 0 concave.
+
+    It is the smooth relative of :class:`atklearn.aggregates.RankedRange`. For t > 0 it turns to the hardest samples as
+    AT_k does: AT_k is the largest weighted mean of the losses under weights of at most 1 / k, the tilted loss under
+    weights that pay for their distance from equal ones, KL(q || 1/n) / t. Hence ``AT_k <= tilted + log(n / k) / t``.
+    For t < 0 it turns away from them as the trimmed mean does, but no sample is ever out: an outlier has a small weight
+    in place of none.
+
+    The estimators here do not train with it; the aggregate is for looking at losses, and ``weights`` is its gradient.
+
+    Parameters
+    ----------
+    t : float
+        Of the reciprocal unit of the losses; infinite ones are the limits.
+
+    References
+    ----------
+    Li, Beirami, Sanjabi, Smith. Tilted Empirical Risk Minimization. ICLR 2021.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from atklearn.aggregates import Tilted
+    >>> losses = np.array([0.0, 1.0, 2.0, 9.0])
+    >>> [round(Tilted(t).value(losses), 2) for t in (-50.0, -1.0, 0.0, 1.0, 50.0)]
+    [0.03, 0.98, 3.0, 7.62, 8.97]
+    >>> Tilted(-1.0).weights(losses).round(3)  # the outlier hardly counts
+    array([0.665, 0.245, 0.09 , 0.   ])
+    """
+
+    t: float
+
+    def __post_init__(self) -> None:
+        if isinstance(self.t, bool | np.bool_) or not isinstance(self.t, Real) or math.isnan(self.t):
+            raise ValueError(
+                f"The tilt t is expected to be a number, got {shown(self.t)}; 0.0 is the average, above it the large "
+                "losses count more, below it less."
+            )
+
+    @property
+    def is_convex(self) -> bool:
+        """Whether the aggregate is convex in the losses."""
+        return self.t >= 0
+
+    def value(self, losses: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None) -> float:
+        """Return the aggregate loss.
+
+        Parameters
+        ----------
+        losses : array-like of shape (n,)
+        sample_weight : array-like of shape (n,), default=None
+
+        Returns
+        -------
+        value : float
+        """
+        loss, mass = self._shares(losses, sample_weight)
+        if self.t == 0:
+            return float(mass @ loss)
+        extreme = self._extreme(loss, mass)
+        if math.isinf(self.t):
+            return extreme
+        exponents = self._exponents(loss, mass)
+        below_one = float(mass @ np.expm1(exponents))
+        # near one the logarithm of a mean loses the digits that a small t then divides by; far from it, log1p would
+        logarithm = math.log1p(below_one) if below_one > -0.5 else math.log(float(mass @ np.exp(exponents)))
+        return extreme + logarithm / float(self.t)
+
+    def weights(self, losses: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None) -> Array:
+        """Return the weight of every loss: the gradient of the value, summing to one.
+
+        Parameters
+        ----------
+        losses, sample_weight
+            As in :meth:`value`.
+
+        Returns
+        -------
+        weights : ndarray of shape (n,)
+        """
+        loss, mass = self._shares(losses, sample_weight)
+        if self.t == 0:
+            return mass
+        tilts = loss == self._extreme(loss, mass) if math.isinf(self.t) else np.exp(self._exponents(loss, mass))
+        weighted = mass * tilts
+        return np.asarray(weighted / weighted.sum())
+
+    def _shares(self, losses: npt.ArrayLike, sample_weight: npt.ArrayLike | None) -> tuple[Array, Array]:
+        """Return the losses and which part of the weight each has."""
+        loss, weight = check_losses(losses, sample_weight)
+        mass = _summable(np.ones_like(loss) if weight is None else weight)[0]
+        return loss, mass / mass.sum()
+
+    def _extreme(self, loss: Array, mass: Array) -> float:
+        """Return the loss that the tilt is towards, of those that have weight."""
+        return float(loss[mass > 0].max() if self.t > 0 else loss[mass > 0].min())
+
+    def _exponents(self, loss: Array, mass: Array) -> Array:
+        """Return t times the distance from the extreme, at most 0 where there is weight, so that nothing overflows."""
+        with np.errstate(over="ignore"):  # minus infinity is as good an exponent as any that is large
+            return np.asarray(np.minimum(float(self.t) * (loss - self._extreme(loss, mass)), 0.0))
 
 
 def average_top_k(losses: npt.ArrayLike, k: float, sample_weight: npt.ArrayLike | None = None) -> float:
@@ -446,15 +569,22 @@ def select(loss: Array, weight: Array, wanted: float) -> float:
         loss, weight = loss[below], weight[below]
 
 
-def _top_shares(loss: Array, weight: Array | None, mass: float) -> Array:
-    """Return how much of each sample lies in the top ``mass``; ties share by weight."""
-    weight = np.ones_like(loss) if weight is None else weight
-    if mass == 0.0:
-        return np.zeros_like(loss)
+def _summable(weight: Array) -> tuple[Array, float]:
+    """Return weights whose sum does not overflow, and what one unit of the given ones is in them: a power of two."""
+    unit = 2.0 ** -max(int(np.frexp(weight.max())[1]) + 64 - 1024, 0)
+    return weight * unit, unit
+
+
+def _top_shares(loss: Array, weight: Array, mass: float) -> Array:
+    """Return how much of each sample lies in the top ``mass``; ties share by weight.
+
+    A top that ends within rounding of a sample's end takes all of it: the rest could be the rest of an outlier.
+    """
     threshold = ranked_loss(loss, weight, mass)
     shares = np.where(loss > threshold, weight, 0.0)
     tied = loss == threshold
-    shares[tied] = weight[tied] * ((mass - shares.sum()) / weight[tied].sum())
+    above, at = shares.sum(), weight[tied].sum()
+    shares[tied] = weight[tied] * (1.0 if mass >= least_mass(above + at) else max(mass - above, 0.0) / at)
     return shares
 
 

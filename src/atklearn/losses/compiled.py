@@ -1,3 +1,4 @@
+# mypy: disable-error-code="no-untyped-def"
 """Formulas of losses as compiled code, for loops that evaluate one sample after the other.
 
 :func:`expand_one` says for one prediction what :meth:`IndividualLoss.expand` says for arrays, and
@@ -10,13 +11,13 @@ through its ``expand``.
 from __future__ import annotations
 
 from collections import namedtuple
+from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from atklearn.losses.elementwise import Formula, formula_of
-from atklearn.losses.individual import INDIVIDUAL_LOSSES, IndividualLoss, Kink
+from atklearn.losses.individual import INDIVIDUAL_LOSSES, Formula, IndividualLoss, Kink, formula_of
 from atklearn.runtime.compiling import HAS_NUMBA, intrinsic, ir, njit, numba, types
 
 __all__ = [
@@ -29,7 +30,7 @@ _KINKS = {Kink.NONE: SMOOTH, Kink.POSITIVE_PART: POSITIVE_PART, Kink.ABSOLUTE: A
 _MOST_PARAMETERS = 4
 
 # Reordering would fold away the constant that rounds in the exponential.
-_INLINED: dict[str, Any] = {"forceinline": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
+_INLINED: dict[str, object] = {"forceinline": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
 
 
 class CompiledLoss(NamedTuple):
@@ -83,27 +84,27 @@ _LOWEST_EXPONENT, _HIGHEST_EXPONENT = -708.0, 709.0
 
 
 @intrinsic
-def _bits_of(_context, number):  # type: ignore[no-untyped-def]  # noqa: ARG001
+def _bits_of(_context, number):  # noqa: ARG001
     """Read the bits of a float64 as an int64."""
 
-    def emit(_context, builder, _signature, arguments):  # type: ignore[no-untyped-def]
+    def emit(_context, builder, _signature, arguments):
         return builder.bitcast(arguments[0], ir.IntType(64))
 
     return types.int64(types.float64), emit
 
 
 @intrinsic
-def _number_of(_context, bits):  # type: ignore[no-untyped-def]  # noqa: ARG001
+def _number_of(_context, bits):  # noqa: ARG001
     """Read the bits of an int64 as a float64."""
 
-    def emit(_context, builder, _signature, arguments):  # type: ignore[no-untyped-def]
+    def emit(_context, builder, _signature, arguments):
         return builder.bitcast(arguments[0], ir.DoubleType())
 
     return types.float64(types.int64), emit
 
 
 @njit(**_INLINED)
-def _exp(x):  # type: ignore[no-untyped-def]
+def _exp(x):
     """Return exp(x) to the last digit: x = k log(2) + r, and a power series in r.
 
     Written out, so that loops over it run on several numbers at once, which calls of the C library do not.
@@ -125,7 +126,7 @@ def _exp(x):  # type: ignore[no-untyped-def]
 
 
 @njit(**_INLINED)
-def _log1p(x):  # type: ignore[no-untyped-def]
+def _log1p(x):
     """Return log(1 + x) for finite x > -1, to the last digits also of tiny x.
 
     With 1 + x = 2^k (1 + r) it is k log(2) and the series of 2 artanh(r / (2 + r)); where k = 0, r is x itself.
@@ -144,33 +145,33 @@ def _log1p(x):  # type: ignore[no-untyped-def]
 
 
 @njit(**_INLINED)
-def _short_log1p(x):  # type: ignore[no-untyped-def]
+def _short_log1p(x):
     """Return log(1 + x) to 1e-12: in loops that wait for each answer, the C library's logarithm is the quicker one."""
     return np.log(1.0 + x) if abs(x) > 1e-4 else x * (1.0 - x * (0.5 - x / 3.0))
 
 
 @njit(**_INLINED)
-def _clip(x, low, high):  # type: ignore[no-untyped-def]
+def _clip(x, low, high):
     return min(max(x, low), high)
 
 
 @njit(**_INLINED)
-def _square(x):  # type: ignore[no-untyped-def]
+def _square(x):
     return x * x
 
 
 @njit(**_INLINED)
-def _where(condition, one, other):  # type: ignore[no-untyped-def]
+def _where(condition, one, other):
     return one if condition else other
 
 
 @njit(**_INLINED)
-def _logaddexp(a, b):  # type: ignore[no-untyped-def]
+def _logaddexp(a, b):
     return max(a, b) + _log1p(_exp(-abs(a - b)))
 
 
 # Where samples are evaluated one by one, the C library's functions are the quicker ones.
-_ONE_BY_ONE: dict[str, Any] = {
+_ONE_BY_ONE: dict[str, Callable[..., object]] = {
     "abs": abs, "clip": _clip, "exp": np.exp, "log": np.log, "log1p": np.log1p, "logaddexp": np.logaddexp,
     "maximum": max, "minimum": min, "sign": np.sign, "sqrt": np.sqrt, "square": _square, "tanh": np.tanh,
     "where": _where,
@@ -183,10 +184,10 @@ _BUILT_IN: tuple[Formula, ...] = tuple(
 
 
 @intrinsic
-def _call(_context, address, parameters, f, y):  # type: ignore[no-untyped-def]  # noqa: ARG001
+def _call(_context, address, parameters, f, y):  # noqa: ARG001
     """Call the code of a formula where it lies."""
 
-    def emit(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+    def emit(context, builder, signature, arguments):
         address, parameters, f, y = arguments
         double = ir.DoubleType()
         kind = ir.FunctionType(ir.VoidType(), [double] * (_MOST_PARAMETERS + 2) + [double.as_pointer()])
@@ -202,11 +203,11 @@ def _call(_context, address, parameters, f, y):  # type: ignore[no-untyped-def] 
 class _One(NamedTuple):
     """A formula as compiled code for one sample: of its parameters with their names, prediction and target."""
 
-    expand: Any
-    named: Any
+    expand: Callable[..., tuple[float, float, float]]
+    named: type
 
     @classmethod
-    def of(cls, formula: Formula, functions: dict[str, Any]) -> _One:
+    def of(cls, formula: Formula, functions: dict[str, Callable[..., object]]) -> _One:
         names = formula.parameters
         unused = tuple(f"unused_{place}" for place in range(len(names), _MOST_PARAMETERS))
         named = namedtuple("named", names + unused)  # type: ignore[misc]
@@ -218,25 +219,26 @@ def _address(formula: Formula) -> int:
     """Compile a formula of a user, and return where the code lies; it is kept as long as the process."""
     expand, named = _One.of(formula, _ONE_BY_ONE)
 
-    def write(a, b, c, d, f, y, out):  # type: ignore[no-untyped-def]
+    def write(a, b, c, d, f, y, out):
         out[0], out[1], out[2] = expand(named(a, b, c, d), f, y)
 
     numbers = [types.float64] * (_MOST_PARAMETERS + 2)
-    _KEPT.append(numba.cfunc(types.void(*numbers, types.CPointer(types.float64)))(write))
-    return int(_KEPT[-1].address)
+    code = numba.cfunc(types.void(*numbers, types.CPointer(types.float64)))(write)
+    _KEPT.append(code)
+    return int(code.address)
 
 
-_KEPT: list[Any] = []
+_KEPT: list[object] = []
 
 
 @njit(**_INLINED)
-def _other(loss, f, y):  # type: ignore[no-untyped-def]
+def _other(loss, f, y):
     if loss.address != 0:
         return _call(loss.address, loss.parameters, f, y)
     return np.nan, np.nan, np.nan  # a code that is not known: nothing that could pass for an answer
 
 
-def _with_every_formula(text: str, compiled_formulas: list[_One], **options: Any) -> Any:
+def _with_every_formula(text: str, compiled_formulas: list[_One], **options: object) -> Any:
     """Return compiled code for any loss from the text of a function for one, which calls ``expand_it(loss, f, y)``.
 
     The text is repeated for each of the built-in formulas, behind the question which it is: loops that ask for every
@@ -287,7 +289,7 @@ def expand_curvatures(loss, f, y, s, curvature):
 
 
 @njit(**_INLINED)
-def loss_and_slope(loss, f, y):  # type: ignore[no-untyped-def]
+def loss_and_slope(loss, f, y):
     """Return the loss of one prediction and a slope of it: what :func:`expand_one` says, with the kink put in.
 
     It is for loops that wait for each answer.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
@@ -39,7 +37,7 @@ def one_versus_rest(labels: npt.ArrayLike, classes: npt.ArrayLike) -> Array:
     return signs
 
 
-def chosen_labels(decisions: Array, classes: npt.ArrayLike) -> npt.NDArray[Any]:
+def chosen_labels(decisions: Array, classes: npt.ArrayLike) -> npt.NDArray[np.generic]:
     """Return the labels that fits choose: by the sign of their decision values for two classes, else by the largest.
 
     Parameters
@@ -62,11 +60,11 @@ def chosen_labels(decisions: Array, classes: npt.ArrayLike) -> npt.NDArray[Any]:
     """
     single = decisions.shape[-2] == 1
     codes = (decisions[..., 0, :] > 0.0).astype(np.intp) if single else decisions.argmax(axis=-2)
-    labels: npt.NDArray[Any] = np.asarray(classes)[codes]
+    labels: npt.NDArray[np.generic] = np.asarray(classes)[codes]
     return labels
 
 
-def class_probabilities(decisions: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def class_probabilities(decisions: Array) -> Array:
     """Return the logistic function of decision values, scaled to sum to one over the classes.
 
     Parameters
@@ -90,7 +88,5 @@ def class_probabilities(decisions: npt.NDArray[Any]) -> npt.NDArray[Any]:
         return np.concatenate([1.0 - positive, positive], axis=-2)
     total = positive.sum(axis=-2, keepdims=True)
     # a sample that every class rejects without a trace left belongs to all alike
-    shares: npt.NDArray[Any] = np.where(
-        total > 0.0, positive / np.where(total > 0.0, total, 1.0), 1.0 / positive.shape[-2]
-    )
+    shares: Array = np.where(total > 0.0, positive / np.where(total > 0.0, total, 1.0), 1.0 / positive.shape[-2])
     return shares

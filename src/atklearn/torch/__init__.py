@@ -17,9 +17,7 @@ from atklearn.torch.functional import (
     top_k,
 )
 from atklearn.torch.module import AverageTopKLoss
-from atklearn.torch.schedule import KSchedule
-from atklearn.torch.trainers import TrainerLoss
-from atklearn.torch.wrapping import wrap
+from atklearn.torch.training import KSchedule, TrainerLoss, wrap
 
 __all__ = [
     "AverageTopKLoss",

@@ -3,7 +3,8 @@
 Each function takes losses of any shape and returns their aggregate; with ``dim``, one per remaining place. ``weight``
 turns counts into mass, ``mask`` (True: counts) takes elements out: they count neither towards k nor towards the mean.
 ``k`` is an int count (at most all there are) or a float share; a share of few elements is a fraction of the largest,
-never nothing. Where nothing is left to count the aggregate is 0 with a zero gradient.
+never nothing. Where nothing is left to count, or a mask leaves nothing in a slice, the aggregate is 0 with a zero
+gradient; a slice that is empty whatever the mask is an error.
 
 The gradient is what :meth:`atklearn.aggregates.AverageTopK.weights` returns: ties at the end of the slice share what is
 left of it.
@@ -12,15 +13,10 @@ Weights are constants. Half precision is reduced in float32, which is also what 
 
 from __future__ import annotations
 
-from numbers import Integral
-
-import torch
 from torch import Tensor
 
 from atklearn.losses import aggregate as ranges
-from atklearn.torch import fused_rows
-from atklearn.torch.elements import Dims, Elements, wide
-from atklearn.torch.tensor_ranking import amount_of, level_of, shares_of
+from atklearn.torch.slices import Dims, Elements, amount_of, level_of, mean_of
 
 __all__ = ["average", "average_bottom_k", "average_top_k", "maximum", "ranked_range", "threshold", "top_k"]
 
@@ -35,7 +31,8 @@ def average_top_k(
     losses : Tensor
         One per element, of any shape: ``reduction="none"`` of any criterion.
     k : int, float or Tensor of no dimension
-        An int counts elements (units of weight), a float in (0, 1] is a share of them; a tensor is a share, too.
+        An int counts elements (units of weight), a float in (0, 1] is a share of them. So does a tensor, by its dtype;
+        what it holds is not looked at, and taken as the nearest number allowed.
     weight, mask : Tensor, optional
         Of a shape that broadcasts to that of the losses; ``mask`` is False where an element does not count.
     dim : int or tuple of int, optional
@@ -58,20 +55,7 @@ def average_top_k(
     >>> average_top_k(losses.detach(), 0.5, mask=torch.tensor([False, True, True, True])).item()
     2.0
     """
-    return top_of(Elements.of(losses, weight, mask, dim), k)
-
-
-def top_of(elements: Elements, k: float | Tensor) -> Tensor:
-    """Return the mean of the k largest losses of elements that are laid out, shape (...).
-
-    Parameters
-    ----------
-    elements : Elements
-    k : int, float or Tensor of no dimension
-    """
-    if elements.weight is None and fused_rows.pays(elements.losses):
-        return _fused(elements, k)
-    return _mean(ranges.AverageTopK(k), elements)
+    return mean_of(ranges.AverageTopK(k), Elements.of(losses, weight, mask, dim))
 
 
 def average(losses: Tensor, weight: Tensor | None = None, mask: Tensor | None = None, dim: Dims = None) -> Tensor:
@@ -79,15 +63,12 @@ def average(losses: Tensor, weight: Tensor | None = None, mask: Tensor | None = 
 
     Parameters
     ----------
-    losses : Tensor
-    weight, mask : Tensor, optional
-    dim : int or tuple of int, optional
+    losses, weight, mask, dim
         As in :func:`average_top_k`.
 
     Returns
     -------
     value : Tensor
-        Of no dimension; with ``dim``, one per remaining place.
 
     Examples
     --------
@@ -96,7 +77,7 @@ def average(losses: Tensor, weight: Tensor | None = None, mask: Tensor | None = 
     >>> average(torch.tensor([3.0, 0.0, 2.0, 2.0]), mask=torch.tensor([True, True, False, False])).item()
     1.5
     """
-    return _mean(ranges.Average(), Elements.of(losses, weight, mask, dim))
+    return mean_of(ranges.Average(), Elements.of(losses, weight, mask, dim))
 
 
 def maximum(losses: Tensor, weight: Tensor | None = None, mask: Tensor | None = None, dim: Dims = None) -> Tensor:
@@ -104,15 +85,12 @@ def maximum(losses: Tensor, weight: Tensor | None = None, mask: Tensor | None = 
 
     Parameters
     ----------
-    losses : Tensor
-    weight, mask : Tensor, optional
-    dim : int or tuple of int, optional
+    losses, weight, mask, dim
         As in :func:`average_top_k`.
 
     Returns
     -------
     value : Tensor
-        Of no dimension; with ``dim``, one per remaining place.
 
     Examples
     --------
@@ -121,7 +99,7 @@ def maximum(losses: Tensor, weight: Tensor | None = None, mask: Tensor | None = 
     >>> maximum(torch.tensor([[3.0, 0.0], [2.0, 5.0]]), dim=1)
     tensor([3., 5.])
     """
-    return _mean(ranges.Maximum(), Elements.of(losses, weight, mask, dim))
+    return mean_of(ranges.Maximum(), Elements.of(losses, weight, mask, dim))
 
 
 def top_k(losses: Tensor, k: int, weight: Tensor | None = None, mask: Tensor | None = None, dim: Dims = None) -> Tensor:
@@ -131,14 +109,12 @@ def top_k(losses: Tensor, k: int, weight: Tensor | None = None, mask: Tensor | N
     ----------
     losses : Tensor
     k : int
-    weight, mask : Tensor, optional
-    dim : int or tuple of int, optional
+    weight, mask, dim
         As in :func:`average_top_k`.
 
     Returns
     -------
     value : Tensor
-        Of no dimension; with ``dim``, one per remaining place.
 
     Examples
     --------
@@ -147,7 +123,7 @@ def top_k(losses: Tensor, k: int, weight: Tensor | None = None, mask: Tensor | N
     >>> top_k(torch.tensor([3.0, 0.0, 2.0]), 2).item()
     2.0
     """
-    return _mean(ranges.TopK(k), Elements.of(losses, weight, mask, dim))
+    return mean_of(ranges.TopK(k), Elements.of(losses, weight, mask, dim))
 
 
 def average_bottom_k(
@@ -157,16 +133,12 @@ def average_bottom_k(
 
     Parameters
     ----------
-    losses : Tensor
-    k : int or float
-    weight, mask : Tensor, optional
-    dim : int or tuple of int, optional
+    losses, k, weight, mask, dim
         As in :func:`average_top_k`.
 
     Returns
     -------
     value : Tensor
-        Of no dimension; with ``dim``, one per remaining place.
 
     Examples
     --------
@@ -175,7 +147,7 @@ def average_bottom_k(
     >>> average_bottom_k(torch.tensor([3.0, 0.0, 2.0, 900.0]), 2).item()
     1.0
     """
-    return _mean(ranges.AverageBottomK(k), Elements.of(losses, weight, mask, dim))
+    return mean_of(ranges.AverageBottomK(k), Elements.of(losses, weight, mask, dim))
 
 
 def ranked_range(
@@ -193,14 +165,12 @@ def ranked_range(
     losses : Tensor
     start, stop : int or float
         Counts, or shares of the elements; 0 is the top.
-    weight, mask : Tensor, optional
-    dim : int or tuple of int, optional
+    weight, mask, dim
         As in :func:`average_top_k`.
 
     Returns
     -------
     value : Tensor
-        Of no dimension; with ``dim``, one per remaining place.
 
     Examples
     --------
@@ -209,7 +179,7 @@ def ranked_range(
     >>> ranked_range(torch.tensor([3.0, 0.0, 2.0, 900.0]), 1, 3).item()
     2.5
     """
-    return _mean(ranges.RankedRange(start, stop), Elements.of(losses, weight, mask, dim))
+    return mean_of(ranges.RankedRange(start, stop), Elements.of(losses, weight, mask, dim))
 
 
 def threshold(
@@ -219,16 +189,12 @@ def threshold(
 
     Parameters
     ----------
-    losses : Tensor
-    k : int, float or Tensor of no dimension
-    weight, mask : Tensor, optional
-    dim : int or tuple of int, optional
+    losses, k, weight, mask, dim
         As in :func:`average_top_k`.
 
     Returns
     -------
     threshold : Tensor
-        Of no dimension; with ``dim``, one per remaining place.
 
     Examples
     --------
@@ -238,21 +204,4 @@ def threshold(
     2.0
     """
     elements = Elements.of(losses.detach(), weight, mask, dim)
-    return level_of(elements, amount_of(k, elements.total()))
-
-
-def _mean(aggregate: ranges.SlicedMean, elements: Elements) -> Tensor:
-    return (shares_of(aggregate, elements) * elements.values()).sum(-1)
-
-
-def _fused(elements: Elements, k: float | Tensor) -> Tensor:
-    """Aggregate large rows on a GPU, in few passes over them."""
-    counts, device = isinstance(k, Integral), elements.losses.device
-    if isinstance(k, Tensor):
-        k = k.to(device)
-    else:
-        ranges.check_k(k)
-        k = torch.full((), float(k), dtype=wide(device), device=device)
-    *kept, n = elements.losses.shape
-    mask = None if elements.mask is None else elements.mask.reshape(-1, n)
-    return fused_rows.average_top_k_rows(elements.losses.reshape(-1, n), k, counts, mask).reshape(kept)
+    return level_of(elements, amount_of(k, elements.total(), losses.device))

@@ -10,10 +10,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import FunctionCtx
 
 from atklearn.stores.tensors.triton_language import HAS_TRITON, INTERPRETED, on, processors
 from atklearn.torch import fused_kernels as kernels
-from atklearn.torch.fused_settling import settle
 
 # The device is faster from 2**15 losses on, but the host needs longer for these launches than for those of topk.
 SMALLEST_ROW, MOST_ROWS = 2**20, 64
@@ -85,30 +85,13 @@ def threshold_rows(losses: Tensor, k: Tensor, counts: bool, mask: Tensor | None 
     schema="(Tensor losses, Tensor k, bool counts, Tensor? mask) -> (Tensor, Tensor)",
 )
 def _average(losses: Tensor, k: Tensor, counts: bool, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-    with on(losses.device):
-        losses, mask = losses.contiguous(), None if mask is None else mask.contiguous()
-        return launch(losses, k.double(), counts, mask, processors(losses.device))
-
-
-@torch.library.custom_op(
-    "atklearn::average_top_k_rows_backward",
-    mutates_args=(),
-    device_types=DEVICES,
-    schema="(Tensor incoming, Tensor losses, Tensor weights, Tensor? mask) -> Tensor",
-)
-def _average_backward(incoming: Tensor, losses: Tensor, weights: Tensor, mask: Tensor | None) -> Tensor:
-    with on(losses.device):
-        losses, mask = losses.contiguous(), None if mask is None else mask.contiguous()
-        return launch_backward(incoming.contiguous(), losses, weights, mask)
-
-
-def launch(losses: Tensor, k: Tensor, counts: bool, mask: Tensor | None, n_processors: int) -> tuple[Tensor, Tensor]:
-    """Launch the kernels of the value; return it, and (threshold, cut, weight above, weight at the cut) of each row."""
+    """Return the value, and (threshold, cut, weight above the cut, weight at the cut), of each row."""
+    losses, mask, k = losses.contiguous(), None if mask is None else mask.contiguous(), k.double()
     rows, n = losses.shape
     group = 16 // losses.element_size()
     block = SCAN_GROUPS * group
     n_blocks = ceil_div(n, block)
-    n_lists = min(SCAN_PROGRAMS * ceil_div(n_processors, rows), n_blocks)
+    n_lists = min(SCAN_PROGRAMS * ceil_div(processors(losses.device), rows), n_blocks)
     # The bracket holds some 4 % of a row, at most; of what one program sees of it, several times as much.
     n_seen = ceil_div(n_blocks, n_lists) * block
     capacity = min(n_seen, max(n_seen // 8, 4096))
@@ -125,44 +108,52 @@ def launch(losses: Tensor, k: Tensor, counts: bool, mask: Tensor | None, n_proce
     values, weights = room(rows), room(rows, 4)
 
     existing = losses if mask is None else mask.view(torch.uint8)  # some pointer is needed in any case
-    masked: dict[str, Any] = {"MASKED": mask is not None}
-    many: dict[str, Any] = {"COUNTS": counts}
-    sizes: dict[str, Any] = {"N_BINS": kernels.BINS, "N_SLOTS": kernels.SLOTS}
+    masked = {"MASKED": mask is not None}
+    many = {"COUNTS": counts}
+    sizes = {"N_BINS": kernels.BINS, "N_SLOTS": kernels.SLOTS}
     ks = (k, k.stride(0) if k.ndim else 0)
-    kernels.gather[kernels.SAMPLE // GATHER_SIZE, rows](
-        losses, existing, sample, bins, counters, n,
-        **masked, **sizes, SIZE=GATHER_SIZE, ALL=kernels.SAMPLE, num_warps=GATHER_WARPS,
-    )  # fmt: skip
-    kernels.bracket[kernels.PIVOTS // BRACKET_OWN, rows](
-        sample, *ks, counters, n, DEVIATIONS, **many, N_SLOTS=kernels.SLOTS, ALL=kernels.SAMPLE, OWN=BRACKET_OWN,
-        STRIDE=kernels.SAMPLE // kernels.PIVOTS, num_warps=BRACKET_WARPS,
-    )  # fmt: skip
-    kernels.scan[n_lists, rows](
-        losses, existing, counters, listed, lengths, sums, n, capacity, **masked, N_SLOTS=kernels.SLOTS,
-        GROUPS=SCAN_GROUPS, GROUP=group, STAGES=SCAN_STAGES, num_warps=SCAN_WARPS,
-    )  # fmt: skip
-    kernels.count_bins[ceil_div(n_lists, COUNT_LISTS), rows](
-        listed, lengths, counters, bins, capacity, n_lists,
-        **sizes, LISTS=COUNT_LISTS, WIDTH=COUNT_WIDTH, num_warps=COUNT_WARPS,
-    )  # fmt: skip
-    settle[n_settles, rows](
-        losses, existing, *ks, counters, bins, listed, lengths, binned, sums, more_sums, values, weights, n,
-        n_blocks * block, capacity, binned_capacity, n_lists, **many, **masked, **sizes,
-        LISTS=SETTLE_LISTS, WIDTH=SETTLE_WIDTH, N_SUMS=next_power(n_lists), N_MORE=next_power(n_settles),
-        num_warps=SETTLE_WARPS,
-    )  # fmt: skip
+    with on(losses.device):
+        kernels.gather[kernels.SAMPLE // GATHER_SIZE, rows](
+            losses, existing, sample, bins, counters, n,
+            **masked, **sizes, SIZE=GATHER_SIZE, ALL=kernels.SAMPLE, num_warps=GATHER_WARPS,
+        )  # fmt: skip
+        kernels.bracket[kernels.PIVOTS // BRACKET_OWN, rows](
+            sample, *ks, counters, n, DEVIATIONS, **many, N_SLOTS=kernels.SLOTS, ALL=kernels.SAMPLE, OWN=BRACKET_OWN,
+            STRIDE=kernels.SAMPLE // kernels.PIVOTS, num_warps=BRACKET_WARPS,
+        )  # fmt: skip
+        kernels.scan[n_lists, rows](
+            losses, existing, counters, listed, lengths, sums, n, capacity, **masked, N_SLOTS=kernels.SLOTS,
+            GROUPS=SCAN_GROUPS, GROUP=group, STAGES=SCAN_STAGES, num_warps=SCAN_WARPS,
+        )  # fmt: skip
+        kernels.count_bins[ceil_div(n_lists, COUNT_LISTS), rows](
+            listed, lengths, counters, bins, capacity, n_lists,
+            **sizes, LISTS=COUNT_LISTS, WIDTH=COUNT_WIDTH, num_warps=COUNT_WARPS,
+        )  # fmt: skip
+        kernels.settle[n_settles, rows](
+            losses, existing, *ks, counters, bins, listed, lengths, binned, sums, more_sums, values, weights, n,
+            n_blocks * block, capacity, binned_capacity, n_lists, **many, **masked, **sizes,
+            LISTS=SETTLE_LISTS, WIDTH=SETTLE_WIDTH, N_SUMS=next_power(n_lists), N_MORE=next_power(n_settles),
+            num_warps=SETTLE_WARPS,
+        )  # fmt: skip
     return values, weights
 
 
-def launch_backward(incoming: Tensor, losses: Tensor, weights: Tensor, mask: Tensor | None) -> Tensor:
-    """Launch the kernel of the gradient."""
+@torch.library.custom_op(
+    "atklearn::average_top_k_rows_backward",
+    mutates_args=(),
+    device_types=DEVICES,
+    schema="(Tensor incoming, Tensor losses, Tensor weights, Tensor? mask) -> Tensor",
+)
+def _average_backward(incoming: Tensor, losses: Tensor, weights: Tensor, mask: Tensor | None) -> Tensor:
+    losses, mask, incoming = losses.contiguous(), None if mask is None else mask.contiguous(), incoming.contiguous()
     rows, n = losses.shape
     gradient = torch.empty_like(losses)
     existing = losses if mask is None else mask.view(torch.uint8)
-    kernels.spread[ceil_div(n, SPREAD_SIZE), rows](
-        losses, existing, weights, incoming, gradient, n,
-        MASKED=mask is not None, SIZE=SPREAD_SIZE, num_warps=SPREAD_WARPS,
-    )  # fmt: skip
+    with on(losses.device):
+        kernels.spread[ceil_div(n, SPREAD_SIZE), rows](
+            losses, existing, weights, incoming, gradient, n,
+            MASKED=mask is not None, SIZE=SPREAD_SIZE, num_warps=SPREAD_WARPS,
+        )  # fmt: skip
     return gradient
 
 
@@ -193,17 +184,20 @@ class _Average(torch.autograd.Function):
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(losses: Tensor, k: Tensor, counts: bool, mask: Tensor | None) -> Any:
-        return _average(losses, k, counts, mask)
+    def forward(losses: Tensor, k: Tensor, counts: bool, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+        values, weights = _average(losses, k, counts, mask)
+        return values, weights
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    def setup_context(
+        ctx: FunctionCtx, inputs: tuple[Tensor, Tensor, bool, Tensor | None], output: tuple[Tensor, Tensor]
+    ) -> None:
         losses, _, _, mask = inputs
         ctx.save_for_backward(losses, output[1], mask)
         ctx.mark_non_differentiable(output[1])
 
     @staticmethod
-    def backward(ctx: Any, incoming: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: FunctionCtx, incoming: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         losses, weights, mask = ctx.saved_tensors
         return _Gradient.apply(incoming, losses, weights, mask), None, None, None
 
@@ -214,15 +208,15 @@ class _Gradient(torch.autograd.Function):
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(incoming: Tensor, losses: Tensor, weights: Tensor, mask: Tensor | None) -> Any:
+    def forward(incoming: Tensor, losses: Tensor, weights: Tensor, mask: Tensor | None) -> Tensor:
         return _average_backward(incoming, losses, weights, mask)
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  # noqa: ARG004 (its name counts)
+    def setup_context(ctx: FunctionCtx, inputs: tuple[Tensor | None, ...], output: Tensor) -> None:  # noqa: ARG004 (its name counts)
         ctx.save_for_backward(*inputs[1:])
 
     @staticmethod
-    def backward(ctx: Any, twice: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: FunctionCtx, twice: Tensor) -> tuple[Tensor | None, ...]:
         losses, weights, mask = ctx.saved_tensors
         slopes = _average_backward(torch.ones_like(weights[:, 0]), losses, weights, mask)
         return (slopes.float() * twice.float()).sum(1), None, None, None
@@ -235,7 +229,9 @@ def _as_rows(x: Tensor, dim: int | None, batch: int) -> Tensor:
 
 
 @_average.register_vmap
-def _(info: Any, in_dims: tuple[Any, ...], losses: Tensor, k: Tensor, counts: bool, mask: Tensor | None) -> Any:
+def _(
+    info: Any, in_dims: tuple[int | None, ...], losses: Tensor, k: Tensor, counts: bool, mask: Tensor | None
+) -> tuple[tuple[Tensor, ...], tuple[int, int]]:
     losses_dim, k_dim, _, mask_dim = in_dims
     all_losses = _as_rows(losses, losses_dim, info.batch_size)
     rows = len(all_losses) // info.batch_size
@@ -248,7 +244,7 @@ def _(info: Any, in_dims: tuple[Any, ...], losses: Tensor, k: Tensor, counts: bo
 
 
 @_average_backward.register_vmap
-def _(info: Any, in_dims: tuple[Any, ...], *inputs: Tensor | None) -> Any:
+def _(info: Any, in_dims: tuple[int | None, ...], *inputs: Tensor | None) -> tuple[Tensor, int]:
     flat = [None if x is None else _as_rows(x, dim, info.batch_size) for x, dim in zip(inputs, in_dims, strict=True)]
     gradient = _average_backward(*flat)
     return gradient.unflatten(0, (info.batch_size, len(gradient) // info.batch_size)), 0

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from numbers import Integral
-from typing import Any, Literal
+from typing import Literal
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 
-from atklearn.losses import aggregate as ranges
+from atklearn.losses.aggregate import AverageTopK, check_k
 from atklearn.runtime.messages import shown
-from atklearn.torch.elements import Dims, Elements, positive, wide
-from atklearn.torch.functional import top_of
-from atklearn.torch.groups import BatchGroups, TrackedGroups
-from atklearn.torch.team import ALONE, Team
-from atklearn.torch.tensor_ranking import shares_of
-from atklearn.torch.tracking import LearntThreshold, TrackedThreshold
+from atklearn.torch.slices import ALONE, Dims, Elements, Team, fitting, mean_of, positive, wide
+from atklearn.torch.tracking import Groups, LearntThreshold, TrackedThreshold
 
 __all__ = ["AverageTopKLoss"]
 
@@ -89,18 +87,31 @@ class AverageTopKLoss(nn.Module):
         accumulation_steps: int = 1,
         learn_threshold: bool = False,
         sync: bool = True,
-        process_group: Any = None,
+        process_group: dist.ProcessGroup | None = None,
     ) -> None:
         super().__init__()
-        _check_setting(k, scope, dim, n_groups, window, accumulation_steps, learn_threshold)
+        if scope not in ("batch", "dataset"):
+            raise ValueError(f"scope is expected to be 'batch' or 'dataset', got {shown(scope)}.")
+        if dim is not None and (scope == "dataset" or n_groups is not None):
+            raise ValueError("dim is expected only with scope='batch' and without groups; leave it out.")
+        if n_groups is not None and n_groups < 1:
+            raise ValueError(f"n_groups is expected to be at least 1, got {shown(n_groups)}.")
+        if scope == "batch" and (window is not None or accumulation_steps != 1 or learn_threshold):
+            raise ValueError("window, accumulation_steps and learn_threshold are for scope='dataset'; leave them out.")
+        if learn_threshold and (n_groups is not None or window is not None or accumulation_steps != 1):
+            raise ValueError("learn_threshold is expected alone: without n_groups, window and accumulation_steps.")
+        if (window is not None and not window > 0) or accumulation_steps < 1:
+            raise ValueError(
+                f"window > 0 and accumulation_steps >= 1 are expected, got window={shown(window)}, "
+                f"accumulation_steps={shown(accumulation_steps)}."
+            )
         self.scope, self.dim, self.n_groups = scope, dim, n_groups
         self.sync, self.process_group = sync, process_group
         self.register_buffer("share", torch.ones(1, dtype=torch.float64))
         self.k = k
         self.tracked: nn.Module | None = None
         if n_groups is not None:
-            is_tracked = scope == "dataset"
-            self.tracked = TrackedGroups(n_groups, window, accumulation_steps) if is_tracked else BatchGroups(n_groups)
+            self.tracked = Groups(n_groups, scope == "dataset", window, accumulation_steps)
         elif scope == "dataset":
             self.tracked = LearntThreshold() if learn_threshold else TrackedThreshold(window, accumulation_steps)
 
@@ -111,7 +122,12 @@ class AverageTopKLoss(nn.Module):
 
     @k.setter
     def k(self, k: float) -> None:
-        ranges.check_k(k)
+        check_k(k)
+        if self.scope == "dataset" and self.n_groups is None and isinstance(k, Integral):
+            raise ValueError(
+                f"k is expected as a share in (0, 1] with scope='dataset', got the count {k}; "
+                "divide it by the number of losses in the data set."
+            )
         self._count = int(k) if isinstance(k, Integral) else None
         self.share.fill_(1.0 if isinstance(k, Integral) else float(k))
 
@@ -162,12 +178,9 @@ class AverageTopKLoss(nn.Module):
         elif self.tracked is not None:
             part, mass = self.tracked(elements, self.share, team)
         elif self.dim is not None:
-            part, mass = _mean_of_rows(elements, top_of(elements, k), team)
-        elif team.is_alone:
-            part, mass = top_of(elements, k), elements.total()
+            part, mass = _mean_of_rows(elements, mean_of(AverageTopK(k), elements), team)
         else:
-            part = (shares_of(ranges.AverageTopK(k), elements, team) * elements.values()).sum()
-            mass = team.sum_of(elements.total(), losses)
+            part, mass = mean_of(AverageTopK(k), elements, team), team.sum_of(elements.total(), losses)
         if count is not None:
             return (part * (mass / count)).to(part.dtype)
         return team.joined(part)
@@ -188,7 +201,7 @@ class AverageTopKLoss(nn.Module):
         """
         return f"k={self.k:g}, scope={self.scope!r}" + (f", dim={self.dim}" if self.dim is not None else "")
 
-    def _apply(self, fn: Any, recurse: bool = True) -> AverageTopKLoss:
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> AverageTopKLoss:
         """Follow to a device, but never to half precision: what is tracked would be lost in its rounding."""
 
         def moved(tensor: Tensor) -> Tensor:
@@ -211,41 +224,4 @@ def _checked_group(group: Tensor | None, losses: Tensor) -> Tensor:
     if group is None or group.is_floating_point() or group.dtype == torch.bool:
         found = "none" if group is None else group.dtype
         raise ValueError(f"group is expected as an integer tensor, a number from 0 for each loss, got {found}.")
-    try:
-        return torch.broadcast_to(group, losses.shape).reshape(-1).long()
-    except RuntimeError as error:
-        raise ValueError(
-            f"group is expected to fit losses of shape {tuple(losses.shape)}, got shape {tuple(group.shape)}."
-        ) from error
-
-
-def _check_setting(
-    k: float,
-    scope: str,
-    dim: Dims,
-    n_groups: int | None,
-    window: float | None,
-    accumulation_steps: int,
-    learn_threshold: bool,
-) -> None:
-    ranges.check_k(k)
-    if scope not in ("batch", "dataset"):
-        raise ValueError(f"scope is expected to be 'batch' or 'dataset', got {shown(scope)}.")
-    if scope == "dataset" and n_groups is None and isinstance(k, Integral):
-        raise ValueError(
-            f"k is expected as a share in (0, 1] with scope='dataset', got the count {k}; "
-            "divide it by the number of losses in the data set."
-        )
-    if dim is not None and (scope == "dataset" or n_groups is not None):
-        raise ValueError("dim is expected only with scope='batch' and without groups; leave it out.")
-    if n_groups is not None and n_groups < 1:
-        raise ValueError(f"n_groups is expected to be at least 1, got {shown(n_groups)}.")
-    if scope == "batch" and (window is not None or accumulation_steps != 1 or learn_threshold):
-        raise ValueError("window, accumulation_steps and learn_threshold are for scope='dataset'; leave them out.")
-    if learn_threshold and (n_groups is not None or window is not None or accumulation_steps != 1):
-        raise ValueError("learn_threshold is expected alone: without n_groups, window and accumulation_steps.")
-    if (window is not None and not window > 0) or accumulation_steps < 1:
-        raise ValueError(
-            f"window > 0 and accumulation_steps >= 1 are expected, got window={shown(window)}, "
-            f"accumulation_steps={shown(accumulation_steps)}."
-        )
+    return fitting(group, losses, "group").reshape(-1).long()

@@ -1,4 +1,4 @@
-"""One threshold for the whole data set, found while training goes through it in batches.
+"""What a loss remembers from batch to batch, found while training goes through the data set: a threshold, or means.
 
 By Lemma 1 of the paper ``AT_k = min over lambda of the mean of  lambda + [l_i - lambda]_+ / s``, with s = k / n. With
 lambda held fixed that is a plain mean over samples: it splits over batches, micro-batches and processes without bias.
@@ -6,6 +6,10 @@ Which lambda is best, the share of losses above it tells: s of them should be. S
 towards that, of a size in proportion to how far the losses lie from it. And where a batch is large enough to show that
 lambda is far off, because the model has learnt fast, lambda is first brought up to date: else a model of which no loss
 is above lambda would have no gradient.
+
+Of groups, the average top-k of their mean losses makes the worst-off groups count, not the worst samples: ``AT_k over
+groups = sum over groups g of q_g m_g``, with m_g the mean loss of a group, and q the weights of the average top-k of
+these means.
 """
 
 from __future__ import annotations
@@ -13,17 +17,18 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from atklearn.torch.elements import Elements, positive, wide
-from atklearn.torch.team import Team
-from atklearn.torch.tensor_ranking import level_of
+from atklearn.losses.aggregate import AverageTopK
+from atklearn.torch.slices import Elements, Team, level_of, positive, slice_of, wide
 
-__all__ = ["LearntThreshold", "Pending", "TrackedThreshold"]
+__all__ = ["Groups", "LearntThreshold", "TrackedThreshold"]
 
 _TAIL = 64.0  # losses above lambda that are remembered: lambda is known to some 10 % of their spread then
 _FASTEST = 0.1  # of the way in one step, however large the batch: the density of the losses is only guessed
 _LEAST = 0.1  # of the mean distance from lambda is the scale of a step at least; more, the fewer losses are above it
 _BAND = 2.0  # a batch with this many times fewer or more losses above lambda than it should have, and ...
 _DEVIATIONS = 3.0  # ... this far from what chance would do, says that lambda is out of date
+_PER_GROUP = 256.0  # samples of a group of average size that its mean remembers
+_LEAST_KEPT = 0.5  # of what is remembered in one step, however large: a group that a batch lacks is not forgotten
 
 
 class LearntThreshold(nn.Module):
@@ -123,35 +128,6 @@ class TrackedThreshold(nn.Module):
         self.least.masked_fill_(is_complete, torch.inf)
 
 
-class Pending(nn.Module):
-    """Sums over the calls that belong to one step of the optimiser.
-
-    Parameters
-    ----------
-    size : int
-    accumulation_steps : int
-        How many calls that is.
-    """
-
-    sums: Tensor
-    calls: Tensor
-
-    def __init__(self, size: int, accumulation_steps: int) -> None:
-        super().__init__()
-        self.accumulation_steps = accumulation_steps
-        self.register_buffer("sums", torch.zeros(size, dtype=torch.float64))
-        self.register_buffer("calls", torch.zeros(1, dtype=torch.int64))
-
-    def add(self, sums: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the sums so far, and whether they are complete; then the next ones begin at zero."""
-        self.sums.add_(sums)
-        self.calls.add_(1)
-        total, is_complete = self.sums.clone(), self.calls >= self.accumulation_steps
-        self.sums.masked_fill_(is_complete, 0.0)
-        self.calls.masked_fill_(is_complete, 0)
-        return total, is_complete
-
-
 def _part_of_mean(elements: Elements, threshold: Tensor, share: Tensor, sums: Tensor) -> Tensor:
     """Return what this process's elements add to the mean of ``lambda + [l - lambda]_+ / s`` over all.
 
@@ -196,3 +172,98 @@ def _at_hand(amount: Tensor, team: Team) -> Tensor | float:
 def _total(elements: Elements) -> Tensor:
     device = elements.losses.device
     return torch.as_tensor(elements.total(), dtype=wide(device), device=device)
+
+
+class Groups(nn.Module):
+    """The average top-k of the mean losses of groups: means in the batch, or in the latest batches, kept as buffers.
+
+    With q and the groups' shares p of the data held fixed, the loss is a plain mean of ``q_g / p_g`` times the loss
+    over samples: where they are kept it splits over batches and processes without bias, also where a batch lacks a
+    group. Groups that do not occur do not count.
+
+    Parameters
+    ----------
+    n_groups : int
+    remembers : bool
+        Whether means are kept from batch to batch.
+    window : float, default=None
+        Mass of losses that the means look back on; 256 per group by default.
+    accumulation_steps : int, default=1
+        Calls in training mode that belong to one step of the optimiser: q and p are held over them.
+    """
+
+    sums: Tensor
+    mass: Tensor
+
+    def __init__(
+        self, n_groups: int, remembers: bool, window: float | None = None, accumulation_steps: int = 1
+    ) -> None:
+        super().__init__()
+        self.n_groups, self.remembers = n_groups, remembers
+        self.window = _PER_GROUP * n_groups if window is None else window
+        if remembers:
+            self.register_buffer("sums", torch.zeros(n_groups, dtype=torch.float64))
+            self.register_buffer("mass", torch.zeros(n_groups, dtype=torch.float64))
+            self.pending = Pending(2 * n_groups, accumulation_steps)
+
+    def forward(self, elements: Elements, group: Tensor, k: float | Tensor, team: Team) -> tuple[Tensor, Tensor]:
+        """Return this process's part of the loss, and the mass of all; in training, move on."""
+        own, mass = _sums_by_group(elements, group, self.n_groups)
+        with torch.no_grad():
+            now, mass = team.sum(torch.stack([own, mass])).to(wide(own.device))
+            sums, known = now, mass
+            if self.remembers:
+                begins = self.mass.sum() == 0
+                sums, known = torch.where(begins, now, self.sums), torch.where(begins, mass, self.mass)
+            means = Elements(sums / positive(known), known > 0, None)
+            factors = slice_of(AverageTopK(k), means)[0] * known.sum() / positive(known)
+            if self.remembers and self.training:
+                counts = torch.isfinite(now).all()
+                self._move(torch.where(counts, torch.cat([now, mass]), 0.0))
+        total = mass.sum()
+        return ((factors * own).sum() / positive(total)).to(own.dtype), total
+
+    def _move(self, sums: Tensor) -> None:
+        """Forget a part of the old for the new, when a step's calls are complete."""
+        total, is_complete = self.pending.add(sums)
+        now, mass = total[: self.n_groups], total[self.n_groups :]
+        kept = (1.0 - mass.sum() / self.window).clamp(min=_LEAST_KEPT)
+        self.sums.copy_(torch.where(is_complete, kept * self.sums + now, self.sums))
+        self.mass.copy_(torch.where(is_complete, kept * self.mass + mass, self.mass))
+
+
+def _sums_by_group(elements: Elements, group: Tensor, n_groups: int) -> tuple[Tensor, Tensor]:
+    """Return the sum of the losses of each group, with gradient, and their mass."""
+    values, mass = elements.values(), elements.mass()
+    mass = torch.ones_like(values) if mass is None else mass.to(values.dtype)
+    zeros = torch.zeros(n_groups, dtype=values.dtype, device=values.device)
+    return zeros.scatter_add(0, group, values * mass), zeros.scatter_add(0, group, mass)
+
+
+class Pending(nn.Module):
+    """Sums over the calls that belong to one step of the optimiser.
+
+    Parameters
+    ----------
+    size : int
+    accumulation_steps : int
+        How many calls that is.
+    """
+
+    sums: Tensor
+    calls: Tensor
+
+    def __init__(self, size: int, accumulation_steps: int) -> None:
+        super().__init__()
+        self.accumulation_steps = accumulation_steps
+        self.register_buffer("sums", torch.zeros(size, dtype=torch.float64))
+        self.register_buffer("calls", torch.zeros(1, dtype=torch.int64))
+
+    def add(self, sums: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the sums so far, and whether they are complete; then the next ones begin at zero."""
+        self.sums.add_(sums)
+        self.calls.add_(1)
+        total, is_complete = self.sums.clone(), self.calls >= self.accumulation_steps
+        self.sums.masked_fill_(is_complete, 0.0)
+        self.calls.masked_fill_(is_complete, 0)
+        return total, is_complete

@@ -9,8 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from atklearn.losses.elementwise import Formula, formula_of
-from atklearn.losses.individual import IndividualLoss, Kink
+from atklearn.losses.individual import Formula, IndividualLoss, Kink, formula_of
 from atklearn.stores.tensors.triton_losses import KernelLoss
 
 __all__ = ["Expansion", "TensorLoss"]

@@ -14,8 +14,7 @@ from zlib import crc32
 import torch
 from torch import Tensor
 
-from atklearn.losses.elementwise import Formula, formula_of
-from atklearn.losses.individual import IndividualLoss, Kink
+from atklearn.losses.individual import Formula, IndividualLoss, Kink, formula_of
 from atklearn.stores.tensors.triton_language import HAS_TRITON, jit, tl
 
 __all__ = ["KernelLoss", "density_of", "enters", "losses_of"]
