@@ -11,7 +11,7 @@ import pytest
 import xgboost
 from numpy.testing import assert_allclose, assert_array_equal
 from rows_cases import LogCosh
-from scipy.optimize import minimize_scalar
+from scipy.optimize import brentq, minimize_scalar
 from scipy.special import expit
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes
@@ -20,7 +20,7 @@ from sklearn.model_selection import GridSearchCV
 from atklearn import Huber, LogLoss
 from atklearn.aggregates import AverageTopK
 from atklearn.boosting import ATkMetric, ATkObjective
-from atklearn.boosting.derivatives import SmoothedTop, steady_expansion
+from atklearn.boosting.derivatives import steady_expansion
 from atklearn.losses.individual import INDIVIDUAL_LOSSES, task_of
 
 LOSSES = [*INDIVIDUAL_LOSSES, LogCosh()]
@@ -42,6 +42,18 @@ def individual(loss):
     return INDIVIDUAL_LOSSES[loss]() if isinstance(loss, str) else loss
 
 
+def smoothed(losses, mass, k, width):
+    """The smoothed average of the k largest losses: the largest value over densities, which a clipped line attains."""
+    centre = k / mass.sum()
+    far = losses.max() - losses.min() + width
+
+    def densities(lam):
+        return np.clip(centre + (losses - lam) / width, 0.0, 1.0)
+
+    r = densities(brentq(lambda lam: mass @ densities(lam) - k, losses.min() - far, losses.max() + far, xtol=1e-14))
+    return float(mass @ (r * losses - 0.5 * width * (r - centre) ** 2) / k)
+
+
 def unit_of(loss):
     return 0.5 if loss == "squared_error" else 1.0
 
@@ -53,21 +65,16 @@ class TestGradient:
     def test_is_that_of_the_smoothed_average_of_the_largest_losses(self, loss, k, width):
         y, f, mass = draw(loss)
         total = mass.sum()
-        mass_of_top = k if isinstance(k, int) else k * total
         losses = individual(loss)(f, y)
         mean = np.average(losses, weights=mass)
         deviation = np.sqrt(np.average((losses - mean) ** 2, weights=mass))
-        smoothed = SmoothedTop(mass_of_top, total, width * deviation)
+
+        def value(f):
+            return smoothed(individual(loss)(f, y), mass, k if isinstance(k, int) else k * total, width * deviation)
+
         gradient, _ = ATkObjective(loss, k, smoothing=width)(y, f, mass)
         h = 1e-6
-        differences = [
-            (
-                smoothed.value(individual(loss)(f + h * row, y), mass)
-                - smoothed.value(individual(loss)(f - h * row, y), mass)
-            )
-            / (2.0 * h)
-            for row in np.eye(f.size)
-        ]
+        differences = [(value(f + h * row) - value(f - h * row)) / (2.0 * h) for row in np.eye(f.size)]
         assert_allclose(gradient, unit_of(loss) * total * np.array(differences), atol=2e-6 * total)
 
     @pytest.mark.parametrize("k", [1, 0.2, 1.0])
@@ -136,9 +143,8 @@ class TestSmoothing:
     def test_stays_below_what_it_smooths(self):
         rng = np.random.default_rng(0)
         losses, mass = rng.exponential(size=50), rng.uniform(0.5, 2.0, 50)
-        k = 0.3 * mass.sum()
         exact = AverageTopK(0.3).value(losses, mass)
-        values = [SmoothedTop(k, mass.sum(), mu).value(losses, mass) for mu in (1e-6, 0.1, 1.0, 10.0)]
+        values = [smoothed(losses, mass, 0.3 * mass.sum(), mu) for mu in (1e-6, 0.1, 1.0, 10.0)]
         assert values == sorted(values, reverse=True)
         assert_allclose(values[0], exact, rtol=1e-5)
 

@@ -27,7 +27,7 @@ STREAM = {
     "atklearn.stochastic.walk.StepRule",
 }
 TREES = {
-    "atklearn.boosting.columns.Columns",
+    "atklearn.boosting.boosted.Columns",
     "atklearn.boosting.trees.BoostedTrees",
     "collections.OrderedDict",
     "lightgbm.basic.Booster",
