@@ -27,6 +27,7 @@ STREAM = {
     "atklearn.stochastic.walk.StepRule",
 }
 TREES = {
+    SELECTION,
     "atklearn.boosting.boosted.Columns",
     "atklearn.boosting.trees.BoostedTrees",
     "collections.OrderedDict",

@@ -155,6 +155,9 @@ class TestExcessError:
             ({"confidence": 0.9}, "Exactly one of epsilon and confidence"),
             ({"mu": None}, "mu is expected along with epsilon"),
             ({"n": 0}, "n is expected"),
+            ({"n": 2.5}, "n is expected"),
+            ({"n": math.inf}, "n is expected"),
+            ({"n": 10**400}, "n is expected"),
             ({"C": 0.0}, "C is expected"),
             ({"kappa": -1.0}, "kappa is expected"),
             ({"norm": math.inf}, "norm is expected"),
@@ -172,6 +175,32 @@ class TestExcessError:
         given = {"n": 1000, "mu": 0.2, "epsilon": 0.1, "C": 1.0, **LINE_SETTING, **change}
         with pytest.raises(ValueError, match=message):
             theory.excess_error_bound(**given)
+
+    @pytest.mark.parametrize(
+        "extreme", [{"C": 1e308}, {"kappa": 1e200}, {"norm": 1e308, "kappa": 1e308}, {"mu": 1e-200}]
+    )
+    def test_extreme_settings_are_vacuous(self, extreme):
+        bound = theory.excess_error_bound(**{"n": 1000, "mu": 0.2, "epsilon": 0.1, "C": 1.0, **LINE_SETTING, **extreme})
+        assert bound.is_vacuous
+        assert bound.probability >= 1.0
+        assert 0.0 < bound.library_C < math.inf
+        if "mu" not in extreme:
+            with pytest.raises(ValueError, match="a number of samples that a float holds"):
+                theory.required_samples(0.5, confidence=0.95, **{"C": 1.0, **LINE_SETTING, **extreme})
+
+    @pytest.mark.parametrize(
+        ("C", "k", "n", "message"),
+        [
+            (-1.0, 0.5, 10, "C is expected to be finite and > 0"),
+            (math.inf, 0.5, 10, "C is expected to be finite and > 0"),
+            (1.0, 0.5, 0, "n_samples is expected"),
+            (1.0, 0.5, 10**400, "n_samples is expected"),
+            (1e308, 1, 10**6, "C n / k is expected to be finite.* lower C"),
+        ],
+    )
+    def test_a_C_that_the_paper_does_not_have(self, C, k, n, message):
+        with pytest.raises(ValueError, match=message):
+            paper_C(C, k, n)
 
     @pytest.mark.parametrize(("bound", "mu"), [(0.05, None), (1.0, None), (0.2, 0.15)])
     def test_unreachable_bounds_are_refused(self, bound, mu):

@@ -28,46 +28,19 @@ from atklearn.encoding.encoded import check_training
 from atklearn.estimators.linear import ATkClassifier
 from atklearn.losses.individual import Array, Hinge, IndividualLoss, resolve_individual_loss
 from atklearn.losses.labels import one_versus_rest
-from atklearn.runtime.messages import shown
 from atklearn.stores.compiled import CompiledRows
+from atklearn.theory.checks import check_share
 
 __all__ = ["CalibrationInterval", "calibration_interval"]
 
 # The sample's switch is computed on at most so many rows: enough for two digits, and as many as collapse_limit takes.
 _SWITCH_ROWS = 10_000
+_LARGEST_FEATURE = 1e100
 
 
 @dataclass(frozen=True)
 class CalibrationInterval:
-    """Where the switch from degenerate to calibrated lies, in units of k/n.
-
-    It is what :func:`atklearn.theory.calibration_interval` returns; :func:`print` shows it in words.
-
-    Attributes
-    ----------
-    lower, upper : float
-        Confidence bounds of the two ends of Theorem 1, the Bayes error and the optimal risk ``E*_l / l(0)``. The switch
-        of linear functions lies between them with probability ``confidence``.
-    bayes_error : float
-        Cross-validated error of the linear classifier: the estimate of R*, or of what linear functions reach of it.
-    risk : float
-        Cross-validated risk in units of ``l(0)``: the estimate of E*_l.
-    switch : float
-        The switch of this sample, k*/n: at or below it the fit is w = 0.
-    switch_lower, switch_upper : float
-        Confidence interval of the population's switch, from hinge risks alone: tighter than ``lower, upper``.
-    confidence : float
-    n_samples : int
-
-    Examples
-    --------
-    >>> from atklearn.datasets import make_toy
-    >>> from atklearn.theory import calibration_interval
-    >>> X, y = make_toy(4, random_state=0)
-    >>> interval = calibration_interval(X, y, "hinge", random_state=0)
-    >>> interval.degenerate_k, interval.calibrated_k  # of 200 samples, 24 are enough
-    (0, 24)
-    """
+    """Where the switch from degenerate to calibrated lies: see :func:`atklearn.theory.calibration_interval`."""
 
     lower: float
     upper: float
@@ -170,8 +143,13 @@ def calibration_interval(
     """
     X, y = check_training(None, X, y, dtype=np.float64)
     target = _signs(y, cv)
-    if not 0.0 < confidence < 1.0:
-        raise ValueError(f"confidence is expected in (0, 1), got {shown(confidence)}; 0.95 is usual.")
+    check_share("confidence", confidence, "0.95 is usual")
+    largest = float(abs(X).max())
+    if largest > _LARGEST_FEATURE:
+        raise ValueError(
+            f"X is expected to be standardised, or otherwise of order one, got entries up to {largest:g}; use "
+            "sklearn.preprocessing.StandardScaler."
+        )
     rng = check_random_state(random_state)
     folds = list(StratifiedKFold(cv, shuffle=True, random_state=rng).split(X, target))
     loss = resolve_individual_loss(loss, "classification")
