@@ -122,9 +122,10 @@ class ATkObjective:
         task_of(self.loss)
         resolve_k(self.k, np.inf)
         widths = np.atleast_1d(np.asarray(self.smoothing, dtype=np.float64))
-        if widths.size not in (1, 2) or not (np.isfinite(widths).all() and (widths > 0.0).all()):
+        if widths.size not in (1, 2) or not ((widths >= _SMALLEST) & (widths <= _LARGEST)).all():
             raise ValueError(
-                f"smoothing is expected to be one or two widths > 0, first and last, got {shown(self.smoothing)}."
+                f"smoothing is expected to be one or two widths > 0, first and last, of {_SMALLEST:g} to {_LARGEST:g}, "
+                f"got {shown(self.smoothing)}."
             )
         if not isinstance(self.rounds, Integral) or self.rounds < 1:
             raise ValueError(f"rounds is expected to be an int >= 1, got {shown(self.rounds)}.")
@@ -156,26 +157,31 @@ class ATkObjective:
             self._round = 0
             self._guesses.clear()
         is_first, width = self._round == 0, self.width_at(self._round)
+        several = predictions.ndim == 2
         if is_first:
             self._check_sizes(y, mass)
-            if self._classifies and predictions.ndim == 1:
+            if self._classifies and not several:
                 _signs(y)
         self._round += 1
-        if predictions.ndim == 1:
-            gradient, hessian = self._derivatives(y, predictions, mass, width, None)
-        else:
-            gradient, hessian = np.empty((2, *predictions.shape))
-            for column in range(predictions.shape[1]):
-                found = self._derivatives(y, np.ascontiguousarray(predictions[:, column]), mass, width, column)
-                gradient[:, column], hessian[:, column] = found
-        if is_first:
-            steepest, bend = float(np.abs(gradient).max()), float(hessian.max())
-            if steepest / bend * steepest * y.size > _LARGEST_GAIN:
+        total = float(y.size if mass is None else mass.sum())
+        k, found = resolve_k(self.k, total), []
+        for place, f in enumerate(predictions.T if several else [predictions]):
+            positive = None if not self._classifies else float(place) if several else 1.0
+            gradient, hessian, self._guesses[place] = derivatives(
+                self._individual, np.ascontiguousarray(f), y, mass, total, k, width, self._guesses.get(place, 0.0),
+                positive,
+            )  # fmt: skip
+            found.append((gradient, hessian))
+            steepest = float(np.abs(gradient).max()) if is_first else 0.0
+            if steepest / float(hessian.max()) * steepest * y.size > _LARGEST_GAIN:
                 raise ValueError(
                     "Gradients are expected whose squares boosting libraries can add up in single precision, got "
                     f"{y.size} of up to {steepest:g}; divide the targets, or the sample weights, by their largest."
                 )
-        return gradient, hessian
+        if not several:
+            return found[0]
+        gradients, hessians = (np.column_stack(each) for each in zip(*found, strict=True))
+        return gradients, hessians
 
     def _check_sizes(self, y: Array, mass: Array | None) -> None:
         if mass is not None:
@@ -271,18 +277,6 @@ class ATkObjective:
     @property
     def _classifies(self) -> bool:
         return task_of(self.loss) == "classification"
-
-    def _derivatives(
-        self, y: Array, f: Array, mass: Array | None, width: float, column: int | None
-    ) -> tuple[Array, Array]:
-        """Return the derivatives of one problem, the only one or that of a class, in a round with a width."""
-        total = float(y.size if mass is None else mass.sum())
-        positive = None if not self._classifies else 1.0 if column is None else float(column)
-        gradient, hessian, self._guesses[column or 0] = derivatives(
-            self._individual, f, y, mass, total, resolve_k(self.k, total), width, self._guesses.get(column or 0, 0.0),
-            positive,
-        )  # fmt: skip
-        return gradient, hessian
 
     def __getstate__(self) -> dict[str, object]:
         return {**vars(self), "_round": 0, "_guesses": {}}

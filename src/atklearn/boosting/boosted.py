@@ -64,11 +64,6 @@ _CHECKS: dict[str, object] = {"dtype": [np.float64, np.float32], "ensure_all_fin
 class Columns:
     """Which columns are categories, and the codes of theirs that were there when it was fitted.
 
-    Parameters
-    ----------
-    categorical_features : "from_dtype", sequence of str or int, or None
-        "from_dtype" are the categorical columns of a DataFrame.
-
     Examples
     --------
     >>> from sklearn.base import BaseEstimator
@@ -91,7 +86,6 @@ class Columns:
             checked: tuple[Any, npt.NDArray[Any]] = validate_data(
                 estimator, X, y, accept_sparse="csr", y_numeric=y_numeric, **_CHECKS
             )
-            _refuse_tiny(checked[0])
             return checked
         validate_data(estimator, X, y, skip_check_array=True)
         y = _check_y(y, y_numeric=y_numeric, estimator=estimator)
@@ -193,17 +187,7 @@ class Boosted:
 class BoostedFold:
     """Boosting with every k on a part of the rows, to be judged on another part after several numbers of rounds.
 
-    Attributes
-    ----------
-    data : Encoded
-        All samples.
-    split : tuple of ndarrays
-        The rows to fit and the rows to judge on.
-    recipe : Recipe
-    ks, numbers : ndarray
-        Shares, and numbers of rounds, both ascending.
-    most_loss : float
-        See :func:`atklearn.selection.folds.fill_cells`.
+    It is to boosted trees what :class:`atklearn.selection.folds.Fold` is to linear models.
     """
 
     data: Encoded
@@ -325,6 +309,7 @@ class BoostedATk(BaseEstimator, ABC):
             metric = self._metric() if self.early_stopping else None
             columns = Columns(self.categorical_features)
             X, y = columns.fit_transform(self, X, y, y_numeric=self._task == "regression")
+            _refuse_tiny(X)
             encoder = ProblemEncoder(loss, "none", getattr(self, "class_weight", None), type(self).__name__)
             every = encoder.encode(X, y, sample_weight)
             data = rows_with_mass(every)

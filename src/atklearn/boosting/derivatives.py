@@ -33,21 +33,11 @@ _NO_MASS = np.ones(1)
 
 @dataclass(frozen=True)
 class Spread:
-    """What the rows say together, by mass.
+    """What the rows say together, by mass."""
 
-    Attributes
-    ----------
-    deviation : float
-        Standard deviation of the losses.
-    near : float
-        The distance from a kink below which no parabola gets narrower.
-    usual : float
-        The curvature of rows that have none of their own.
-    """
-
-    deviation: float
-    near: float
-    usual: float
+    deviation: float  # of the losses, the standard one
+    near: float  # the distance from a kink below which no parabola gets narrower
+    usual: float  # the curvature of rows that have none of their own
 
     @classmethod
     def from_sums(cls, sums: Array, total: float) -> Spread:
@@ -98,23 +88,10 @@ def derivatives(
     guess: float,
     positive: float | None = None,
 ) -> tuple[Array, Array, float]:
-    """Return gradient, curvature and threshold of a round.
+    """Return gradient, curvature and threshold of a round, from predictions f, targets y and a guess of the threshold.
 
-    Parameters
-    ----------
-    loss : IndividualLoss
-    f, y : ndarray of shape (n,)
-        Predictions and targets.
-    mass : ndarray of shape (n,) or None
-        None is one for every row.
-    total, k : float
-        The mass of all rows and of the top.
-    width : float
-        Of the smoothing, in standard deviations of the losses.
-    guess : float
-        Of the threshold.
-    positive : float or None, default=None
-        The label that is +1, all others being -1; None if targets are used as they are.
+    ``total`` and ``k`` are the mass of all rows and of the top, ``width`` is in standard deviations of the losses, and
+    ``positive`` the label that is +1, all others being -1; None if targets are used as they are.
     """
     code = compiled(loss)
     if code is None:

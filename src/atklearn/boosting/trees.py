@@ -91,17 +91,7 @@ def lightgbm_parameters(random_state: int, **parameters: object) -> dict[str, ob
 
 @dataclass(frozen=True)
 class Recipe:
-    """How trees are grown, apart from the objective.
-
-    Attributes
-    ----------
-    rounds : int
-        At most.
-    parameters : dict
-        Of LightGBM.
-    categorical : sequence of int
-        The places of columns whose numbers are codes of categories.
-    """
+    """How trees are grown: for how many rounds, by which parameters of LightGBM, and which columns are categories."""
 
     rounds: int
     parameters: dict[str, object]
@@ -110,15 +100,7 @@ class Recipe:
 
 @dataclass(frozen=True)
 class EarlyStopping:
-    """Rows that are not boosted on, to stop early by.
-
-    Attributes
-    ----------
-    data : Encoded
-    metric : ATkMetric
-    patience : int
-        The rounds without a better value after which it ends.
-    """
+    """Rows that are not boosted on, and after how many rounds without a better metric it ends."""
 
     data: Encoded
     metric: ATkMetric
@@ -127,17 +109,7 @@ class EarlyStopping:
 
 @dataclass(frozen=True)
 class BoostedTrees:
-    """A constant and the trees that were added to it, and the unit that they are in.
-
-    Attributes
-    ----------
-    start : float
-    booster : lightgbm.Booster
-    rounds : int
-        How many trees count.
-    unit : float, default=1.0
-        A power of two.
-    """
+    """A constant and the trees that were added to it, how many of these count, and the unit of both."""
 
     start: float
     booster: lightgbm.Booster
@@ -165,16 +137,7 @@ def boost_problems(
 ) -> list[BoostedTrees]:
     """Boost every problem of a task: one for numbers and two classes, else each class against the rest.
 
-    Parameters
-    ----------
-    data : Encoded
-        All rows with mass; missing values are NaN.
-    k : float
-        As :class:`ATkObjective` takes it.
-    recipe : Recipe
-    stopping : EarlyStopping, default=None
-    on_round : callable, default=None
-        Told of the problem, the rounds done, and how many there will be at most.
+    All rows have mass. ``on_round`` is told of the problem, the rounds done, and how many there will be at most.
     """
     return [
         _boost(data, place, k, recipe, stopping, None if on_round is None else partial(on_round, name))
@@ -201,28 +164,11 @@ def boost_path(
 ) -> tuple[Array, npt.NDArray[np.generic] | None]:
     """Boost with every k; return what is said about unseen rows after several numbers of rounds.
 
-    Parameters
-    ----------
-    X, y : array-like
-        The rows to boost on.
-    unseen : {array-like, sparse matrix} of shape (n_unseen, n_columns)
-    loss : str or IndividualLoss
-    ks : sequence of float
-    rounds : sequence of int
-    class_weight : dict, "balanced" or None, default=None
-    random_state : int, default=0
-    **parameters
-        Of LightGBM.
-
-    Returns
-    -------
-    decisions : ndarray of shape (n_ks, n_rounds, n_problems, n_unseen)
-        Log-odds or predictions.
-    classes : ndarray of shape (n_classes,) or None
-        None for a regression.
+    These are log-odds or predictions, shape (n_ks, n_rounds, n_problems, n_unseen), and come with the classes, None for
+    a regression. Further parameters are LightGBM's.
     """
-    data = ProblemEncoder(resolve_individual_loss(loss, task_of(loss)), "none", class_weight).encode(X, y)
-    data = rows_with_mass(data)
+    encoder = ProblemEncoder(resolve_individual_loss(loss, task_of(loss)), "none", class_weight)
+    data = rows_with_mass(encoder.encode(X, y))
     recipe = Recipe(max(rounds), lightgbm_parameters(random_state, **parameters))
     paths = [boost_problems(data, k, recipe) for k in ks]
     decisions = [[raw_predictions(after(trees, number), unseen) for number in rounds] for trees in paths]
