@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import subprocess
 import sys
 
@@ -15,9 +14,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
-from sklearn.model_selection import GridSearchCV, cross_val_score
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.model_selection import cross_val_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from atklearn import Huber, SquaredError
@@ -340,21 +337,6 @@ class TestColumns:
 
 
 class TestAmongOthers:
-    def test_grids_search_over_k(self, numbers):
-        grid = {"k": [0.1, 0.3, 1.0]}
-        search = GridSearchCV(ATkBoostingRegressor(**FEW), grid, scoring=MeasureScorer("tail_error"), cv=3)
-        assert search.fit(*numbers).best_params_["k"] in grid["k"]
-
-    def test_pipelines_hold_it(self, classes):
-        X, y = classes
-        assert make_pipeline(StandardScaler(), ATkBoostingClassifier(k=0.5, **FEW)).fit(X, y).score(X, y) > 0.95
-
-    def test_pickles_predict_the_same(self, numbers):
-        X, y = numbers
-        model = ATkBoostingRegressor(k=0.2, **FEW).fit(X, y)
-        assert_array_equal(pickle.loads(pickle.dumps(model)).predict(X), model.predict(X))
-        assert clone(model).get_params() == model.get_params()
-
     def test_threads_change_nothing(self, numbers):
         X, y = numbers
         one, two = (ATkBoostingRegressor(k=0.2, n_jobs=n_jobs, **FEW).fit(X, y).predict(X) for n_jobs in (1, 2))
