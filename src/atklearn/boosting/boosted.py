@@ -433,7 +433,7 @@ _SHARED_DOCUMENTATION = {
         (<measures>: see :data:`atklearn.measures.MEASURES`), or, for ``k="auto"`` alone, what scikit-learn accepts.
         None is the tail for the one, and the loss for the other.
     tail : float or None, default=None
-        The share of the worst <ones> whose mean <size>``k="auto"`` lowers, in the place of ``scoring``; None is .1.
+        In the place of ``scoring``, the share of the worst <worst> ``k="auto"`` lowers; None is a tenth.
     at_most : float or None, default=None
         What that may cost: by how much the mean of the loss (the RMSE for the squared error, the mean loss for others)
         may rise, out of fold, against the best average's, relative to it. None is 0.02, and no limit with ``scoring``.
@@ -510,7 +510,7 @@ def _documented(**words: str) -> Callable[[_Estimator], _Estimator]:
     return write
 
 
-@_documented(measures='"rmse", "mae", "tail_error", "p95_error", "max_error", "r2"', ones="errors", size="size ")
+@_documented(measures='"rmse", "mae", "tail_error", "p95_error", "max_error", "r2"', worst="errors whose mean size")
 class ATkBoostingRegressor(RegressorMixin, BoostedATk):
     r"""Boosted trees that minimise the average of the k largest losses.
 
@@ -562,7 +562,9 @@ def _offers_probabilities(estimator: BoostedATk) -> bool:
     return estimator.loss == "log_loss" or isinstance(estimator.loss, LogLoss)
 
 
-@_documented(measures='"error", "balanced_error", "worst_class_error", "log_loss" and others', ones="losses", size="")
+@_documented(
+    measures='"error", "balanced_error", "worst_class_error", "log_loss" and others', worst="losses whose mean"
+)
 class ATkBoostingClassifier(ClassifierMixin, BoostedATk):
     r"""Boosted trees that minimise the average of the k largest losses, for classes.
 
