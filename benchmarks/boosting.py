@@ -34,7 +34,7 @@ from sklearn.model_selection import KFold, ShuffleSplit, StratifiedKFold, Strati
 
 from atklearn import average_top_k
 from atklearn.boosting import ATkObjective
-from atklearn.boosting.rounds import boost_path
+from atklearn.boosting.trees import boost_path
 from atklearn.datasets import make_sinc
 from atklearn.measures import MEASURES, Answers
 from atklearn.selection.choosing import choose_best, choose_within_error, corrected_standard_error
@@ -117,7 +117,7 @@ def measured(y: np.ndarray, decisions: np.ndarray, classes: np.ndarray | None) -
 def one_split(X: np.ndarray, y: np.ndarray, classification: bool, train: np.ndarray, test: np.ndarray) -> np.ndarray:
     """Return, per measure that chooses, all measures of average and AT_k on the test part, and the k chosen."""
     loss = "log_loss" if classification else "squared_error"
-    options = {"ks": SHARES, "rounds": ROUNDS, "classification": classification, "num_threads": 1, **PARAMETERS}
+    options = {"ks": SHARES, "rounds": ROUNDS, "num_threads": 1, **PARAMETERS}
 
     def answered(fitted: np.ndarray, out: np.ndarray) -> np.ndarray:
         return measured(y[out], *boost_path(X[fitted], y[fitted], X[out], loss=loss, **options))

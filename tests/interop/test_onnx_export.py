@@ -274,11 +274,25 @@ class TestRefused:
             with pytest.raises(NotFittedError):
                 to_onnx(model, flowers[0])
 
-    def test_labels_that_onnx_does_not_have(self, two_flowers):
+    @pytest.mark.parametrize(
+        "labels",
+        [
+            np.array(["2020-01-01", "2020-01-02"], dtype="datetime64[D]"),
+            np.array([0, 2**63], dtype=np.uint64),
+        ],
+        ids=["days", "64 bits without a sign"],
+    )
+    def test_labels_that_onnx_does_not_have(self, two_flowers, labels):
         X, y = two_flowers
-        days = np.array(["2020-01-01", "2020-01-02"], dtype="datetime64[D]")[y.astype(int)]
-        with pytest.raises(ValueError, match="whole numbers or text"):
-            to_onnx(ATkClassifier(k=1.0).fit(X, days), X)
+        with pytest.raises(ValueError, match="whole numbers of 64 bits or text"):
+            to_onnx(ATkClassifier(k=1.0).fit(X, labels[y.astype(int)]), X)
+
+    def test_numbers_that_do_not_fit_into_the_type_of_X(self, diabetes):
+        X, y = diabetes
+        model = ATkRegressor(k=0.5, C=1.0).fit(X, y * 1e60)
+        assert_same_numbers(model, X)
+        with pytest.raises(ValueError, match=r"fit into float32 .* pass X as float64"):
+            to_onnx(model, X.astype(np.float32))
 
     def test_other_columns_than_those_of_the_fit(self, flowers):
         X, y = flowers

@@ -27,7 +27,8 @@ STREAM = {
     "atklearn.stochastic.walk.StepRule",
 }
 TREES = {
-    "atklearn.boosting.columns.Columns",
+    SELECTION,
+    "atklearn.boosting.boosted.Columns",
     "atklearn.boosting.trees.BoostedTrees",
     "collections.OrderedDict",
     "lightgbm.basic.Booster",

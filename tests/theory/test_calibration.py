@@ -133,3 +133,7 @@ class TestCalibration:
             theory.calibration_interval(X, y, confidence=95)
         with pytest.raises(ValueError, match="classification"):
             theory.calibration_interval(X, y, "squared_error")
+        for largest in (1e154, 1e300):
+            for features in (X * largest, sp.csr_array(X * largest)):
+                with pytest.raises(ValueError, match="X is expected to be standardised"):
+                    theory.calibration_interval(features, y)

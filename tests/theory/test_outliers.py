@@ -49,26 +49,32 @@ class TestOutliers:
         assert theory.k_for_outliers(0.071, 100).n_outliers == 8
         assert theory.k_for_outliers(0.0, 100) == OutlierRange(1, 100, 0, 100)
         assert theory.k_for_outliers(0.1, 1000, max_weight=0.2).lower == 501
+        for max_looseness in (1e308, math.inf):
+            assert theory.k_for_outliers(0.1, 100, max_looseness=max_looseness).upper == 100
 
     def test_refusals(self):
-        for arguments in ({"outlier_share": 1.0}, {"outlier_share": -0.1}):
-            with pytest.raises(ValueError, match="outlier_share"):
-                theory.k_for_outliers(n_samples=100, **arguments)
-        with pytest.raises(ValueError, match="n_samples"):
-            theory.k_for_outliers(0.1, 0)
+        for which in (theory.k_for_outliers, theory.trim_for_outliers):
+            for share in (1.0, -0.1, 5, math.nan):
+                with pytest.raises(ValueError, match="outlier_share"):
+                    which(share, 100)
+            for n in (0, 10.5, math.inf, 10**400):
+                with pytest.raises(ValueError, match="n_samples is expected to be an int"):
+                    which(0.1, n)
         with pytest.raises(ValueError, match="max_weight"):
             theory.k_for_outliers(0.1, 100, max_weight=1.0)
-        with pytest.raises(ValueError, match="clean the data"):
-            theory.k_for_outliers(0.5, 100)
-        with pytest.raises(ValueError, match="max_looseness"):
-            theory.k_for_outliers(0.2, 100, max_looseness=1.5)
+        for max_weight in (0.5, 5e-324):
+            with pytest.raises(ValueError, match="clean the data"):
+                theory.k_for_outliers(0.5, 100, max_weight=max_weight)
+        for max_looseness in (1.5, -1.0, math.nan):
+            with pytest.raises(ValueError, match="max_looseness"):
+                theory.k_for_outliers(0.2, 100, max_looseness=max_looseness)
 
 
 class TestTrim:
     """The outliers exceed the count as rarely as asked for, and no smaller count does."""
 
     @pytest.mark.parametrize("confidence", [0.5, 0.95, 0.999])
-    @pytest.mark.parametrize("share", [0.001, 0.05, 0.3])
+    @pytest.mark.parametrize("share", [0.0, 0.001, 0.05, 0.3])
     @pytest.mark.parametrize("n", [1, 10, 60])
     def test_it_is_the_smallest_count_that_is_rarely_exceeded(self, n, share, confidence):
         counts = np.arange(n + 1)
@@ -83,14 +89,7 @@ class TestTrim:
         assert (outliers <= trim).mean() == pytest.approx(0.95, abs=0.015)
         assert isinstance(trim, int)
 
-    def test_without_outliers_nothing_is_set_aside(self):
-        assert theory.trim_for_outliers(0.0, 100, confidence=0.999) == 0
-
     def test_refusals(self):
-        with pytest.raises(ValueError, match="outlier_share"):
-            theory.trim_for_outliers(5, 100)
-        with pytest.raises(ValueError, match="n_samples"):
-            theory.trim_for_outliers(0.1, 0)
         for confidence in (0.0, 1.0, 95):
             with pytest.raises(ValueError, match="confidence"):
                 theory.trim_for_outliers(0.1, 100, confidence=confidence)

@@ -1,7 +1,6 @@
 """Boosted trees with the average top-k loss: an objective for LightGBM and XGBoost, and estimators on LightGBM."""
 
-from atklearn.boosting.atk_objective import ATkObjective
+from atklearn.boosting.atk_objective import ATkMetric, ATkObjective
 from atklearn.boosting.boosted import ATkBoostingClassifier, ATkBoostingRegressor
-from atklearn.boosting.metric import ATkMetric
 
 __all__ = ["ATkBoostingClassifier", "ATkBoostingRegressor", "ATkMetric", "ATkObjective"]

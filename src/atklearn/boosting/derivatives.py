@@ -15,7 +15,6 @@ the rest.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -25,7 +24,7 @@ from atklearn.losses.individual import Array, Domain, IndividualLoss, Kink
 from atklearn.runtime import threads
 from atklearn.runtime.compiling import FAST_SUMS, njit
 
-__all__ = ["SmoothedTop", "Spread", "derivatives", "steady_expansion"]
+__all__ = ["Spread", "derivatives", "steady_expansion", "threshold"]
 
 # Closer to the kink of a loss than this part of the mean distance, the parabola above it gets no narrower.
 _NEAR_KINK = 1.0
@@ -33,82 +32,49 @@ _NO_MASS = np.ones(1)
 
 
 @dataclass(frozen=True)
-class SmoothedTop:
-    """The smoothed average of the k largest losses, for a fixed width.
+class Spread:
+    """What the rows say together, by mass."""
 
-    Attributes
-    ----------
-    k, total : float
-        The mass of the top and of all rows.
-    mu : float
-        The width: a row goes from not in the top to fully in it as its loss rises by this much.
+    deviation: float  # of the losses, the standard one
+    near: float  # the distance from a kink below which no parabola gets narrower
+    usual: float  # the curvature of rows that have none of their own
+
+    @classmethod
+    def from_sums(cls, sums: Array, total: float) -> Spread:
+        """Return it from sums over the rows: of loss, squared loss, distance, curvature and mass of the curved."""
+        first, second, distance, curvature, curved = (float(value) for value in sums)
+        if not np.isfinite(sums).all():
+            raise ValueError(
+                f"The squares of the losses are expected to have a finite sum, got {second:g}; divide the targets, or "
+                "the sample weights, by their largest."
+            )
+        mean = first / total
+        variance = max(second / total - mean * mean, 0.0)
+        near, usual = _NEAR_KINK * distance / total, curvature / curved if curved > 0.0 else 1.0
+        return cls(float(np.sqrt(variance)), near or 1.0, usual)
+
+
+def threshold(losses: Array, mass: Array | None, k: float, total: float, mu: float, guess: float = 0.0) -> float:
+    """Return ``lam``, at which the densities of width ``mu`` sum up to k, from a guess of it.
 
     Examples
     --------
     >>> losses = np.array([0.0, 1.0, 4.0])
-    >>> SmoothedTop(1.0, 3.0, 1e-9).densities(losses)
-    array([0., 0., 1.])
-    >>> SmoothedTop(1.0, 3.0, 1e9).densities(losses).round(3)
-    array([0.333, 0.333, 0.333])
+    >>> lam = threshold(losses, None, k=1.0, total=3.0, mu=9.0)
+    >>> np.clip(1.0 / 3.0 + (losses - lam) / 9.0, 0.0, 1.0).round(3)
+    array([0.148, 0.259, 0.593])
     """
+    centre = k / total
 
-    k: float
-    total: float
-    mu: float
+    def shares(lam: float) -> tuple[float, float]:
+        given = _NO_MASS if mass is None else mass, mass is not None
+        sums = threads.block_sums(_share_blocks, 2, losses.size, 1.0, losses, *given, centre, mu, lam)
+        return float(sums[0]) / k, float(sums[1]) / k
 
-    def threshold(self, losses: Array, mass: Array | None = None, guess: float = 0.0) -> float:
-        """Return ``lam``, from a guess of it."""
-        n, centre = losses.size, self.k / self.total
+    def top() -> float:
+        return threads.extremes(losses)[1] + mu * centre
 
-        def shares(lam: float) -> tuple[float, float]:
-            sums = threads.block_sums(
-                _share_blocks, 2, n, 1.0, losses, _given(mass), mass is not None, centre, self.mu, lam
-            )
-            return float(sums[0]) / self.k, float(sums[1]) / self.k
-
-        def top() -> float:
-            return threads.extremes(losses)[1] + self.mu * centre
-
-        return search_threshold(shares, top, self.mu, guess, n)
-
-    def densities(self, losses: Array, mass: Array | None = None) -> Array:
-        """Return how much of every row is in the top, between 0 and 1: ``sum(mass * densities) = k``."""
-        lam = self.threshold(losses, mass)
-        return np.clip(self.k / self.total + (losses - lam) / self.mu, 0.0, 1.0)
-
-    def value(self, losses: Array, mass: Array | None = None) -> float:
-        """Return the smoothed average; it is at most AT_k, which it tends to with a narrow width."""
-        r = self.densities(losses, mass)
-        each = r * losses - 0.5 * self.mu * (r - self.k / self.total) ** 2
-        return float((each if mass is None else mass * each).sum() / self.k)
-
-
-@dataclass(frozen=True)
-class Spread:
-    """What the rows say together, by mass.
-
-    Attributes
-    ----------
-    deviation : float
-        Standard deviation of the losses.
-    near : float
-        The distance from a kink below which no parabola gets narrower.
-    usual : float
-        The curvature of rows that have none of their own.
-    """
-
-    deviation: float
-    near: float
-    usual: float
-
-    @classmethod
-    def from_sums(cls, sums: Any, total: float) -> Spread:
-        """Return it from sums over the rows: of loss, squared loss, distance, curvature and mass of the curved."""
-        first, second, distance, curvature, curved = (float(value) for value in sums)
-        variance = max(second / total - (first / total) ** 2, 0.0)
-        return cls(
-            float(np.sqrt(variance)), _NEAR_KINK * distance / total or 1.0, curvature / curved if curved > 0.0 else 1.0
-        )
+    return search_threshold(shares, top, mu, guess, losses.size)
 
 
 def derivatives(
@@ -122,23 +88,10 @@ def derivatives(
     guess: float,
     positive: float | None = None,
 ) -> tuple[Array, Array, float]:
-    """Return gradient, curvature and threshold of a round.
+    """Return gradient, curvature and threshold of a round, from predictions f, targets y and a guess of the threshold.
 
-    Parameters
-    ----------
-    loss : IndividualLoss
-    f, y : ndarray of shape (n,)
-        Predictions and targets.
-    mass : ndarray of shape (n,) or None
-        None is one for every row.
-    total, k : float
-        The mass of all rows and of the top.
-    width : float
-        Of the smoothing, in standard deviations of the losses.
-    guess : float
-        Of the threshold.
-    positive : float or None, default=None
-        The label that is +1, all others being -1; None if targets are used as they are.
+    ``total`` and ``k`` are the mass of all rows and of the top, ``width`` is in standard deviations of the losses, and
+    ``positive`` the label that is +1, all others being -1; None if targets are used as they are.
     """
     code = compiled(loss)
     if code is None:
@@ -146,7 +99,8 @@ def derivatives(
         losses, slope, curvature, spread = steady_expansion(loss, f, target, mass, total)
     else:
         losses, curvature = np.empty_like(f), np.empty_like(f)  # later on gradient and hessian
-        options = (code, f, y, positive is not None, positive or 0.0, _given(mass), mass is not None)
+        given = _NO_MASS if mass is None else mass, mass is not None
+        options = (code, f, y, positive is not None, positive or 0.0, *given)
         pivot = float(loss(f[:1], y[:1] if positive is None else np.where(y[:1] == positive, 1.0, -1.0))[0])
         sums = threads.block_sums(_loss_blocks, 5, f.size, 4.0, *options, pivot, losses, curvature)
         spread = Spread.from_sums(sums, total)
@@ -154,7 +108,7 @@ def derivatives(
     mu, lam = np.inf, 0.0  # where all rows are in the top, or all losses are alike, every density is the mean one
     if k < total and spread.deviation > 0.0:
         mu = width * spread.deviation
-        lam = SmoothedTop(k, total, mu).threshold(losses, mass, guess)
+        lam = threshold(losses, mass, k, total, mu, guess)
     if code is None:
         lifted = np.clip(k / total + (losses - lam) / mu, 0.0, 1.0) * (total / k)
         each = unit if mass is None else unit * mass
@@ -189,15 +143,11 @@ def steady_expansion(
     curved = curvature > 0.0
     away = losses - losses[0]
     sums = [each @ away, each @ away**2, each @ np.abs(s), each @ np.where(curved, curvature, 0.0), each @ curved]
-    spread = Spread.from_sums(sums, total)
+    spread = Spread.from_sums(np.array(sums), total)
     if kink is Kink.NONE:
         return losses, slope, np.where(curved, curvature, spread.usual), spread
     chord = slope**2 / np.maximum(np.abs(s), spread.near)
     return losses, kink.slope(s, slope), curvature + (chord if kink.is_two_sided else 0.5 * chord), spread
-
-
-def _given(mass: Array | None) -> Array:
-    return _NO_MASS if mass is None else mass
 
 
 def _has_chords(loss: IndividualLoss) -> bool:

@@ -7,8 +7,7 @@ except ModuleNotFoundError as error:
         f"Export to ONNX needs {error.name}, which comes with: pip install 'atklearn[onnx]'", name=error.name
     ) from error
 
-from atklearn.onnx.converters import register_converters
-from atklearn.onnx.exporting import to_onnx
+from atklearn.onnx.converters import register_converters, to_onnx
 
 __all__ = ["to_onnx"]
 

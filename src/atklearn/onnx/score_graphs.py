@@ -5,37 +5,25 @@ Sums over an axis are products with a vector of ones: these are the same in ever
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from skl2onnx.algebra.onnx_ops import (
-    OnnxAbs,
-    OnnxAdd,
-    OnnxArgMax,
-    OnnxCast,
-    OnnxConcat,
-    OnnxDiv,
-    OnnxExp,
-    OnnxGather,
-    OnnxGreater,
-    OnnxMatMul,
-    OnnxMin,
-    OnnxMul,
-    OnnxNeg,
-    OnnxPow,
-    OnnxReshape,
-    OnnxSub,
-    OnnxTanh,
-    OnnxWhere,
-)
+import scipy.sparse as sp
+from onnx import TensorProto
+from skl2onnx.algebra import onnx_ops as ops
+from sklearn.base import BaseEstimator
 
 from atklearn.estimators.svm import KernelATk
-from atklearn.onnx.exportable import dense
+
+if TYPE_CHECKING:
+    from skl2onnx.algebra.onnx_operator import OnnxOperator
+    from skl2onnx.common._topology import Variable
+
+    # A computed value of the graph, an input, or a constant.
+    Node: TypeAlias = OnnxOperator | Variable | npt.NDArray[np.generic]
 
 __all__ = ["Graph"]
-
-_INT64 = 7  # as ONNX numbers its types: TensorProto.INT64
 
 
 class Graph:
@@ -49,83 +37,94 @@ class Graph:
         Version of the operators.
     """
 
-    def __init__(self, dtype: Any, opset: int) -> None:
-        self.dtype = dtype
-        self.opset = {"op_version": opset}
+    def __init__(self, dtype: type[np.floating], opset: int) -> None:
+        self.dtype, self.opset = dtype, opset
 
-    def number(self, value: Any) -> npt.NDArray[Any]:
-        """Return numbers as a constant of the graph."""
+    def node(self, kind: type[OnnxOperator], *inputs: Node, **attributes: object) -> OnnxOperator:
+        """Return a node of some kind."""
+        return kind(*inputs, op_version=self.opset, **attributes)
+
+    def number(self, value: npt.ArrayLike) -> npt.NDArray[np.floating]:
+        """Return numbers as a constant of the graph, or say that they are too large for its precision."""
+        largest = np.abs(value).max(initial=0.0)
+        if largest > np.finfo(self.dtype).max:
+            raise ValueError(
+                f"The numbers of a model are expected to fit into {np.dtype(self.dtype)} to be exported for X of that "
+                f"type, got {largest:g}; pass X as float64."
+            )
         return np.asarray(value, dtype=self.dtype)
 
-    def cast(self, node: Any, proto_type: int) -> Any:
-        """Return the same numbers, or truth values, in another type."""
-        return OnnxCast(node, to=proto_type, **self.opset)
+    def cast(self, node: Node, proto_type: int) -> OnnxOperator:
+        """Return numbers, or truth values, in another type."""
+        return self.node(ops.OnnxCast, node, to=proto_type)
 
-    def scores(self, model: Any, X: Any) -> Any:
+    def scores(self, model: BaseEstimator, X: Node) -> OnnxOperator:
         """Return ``f(x) + b``, shape (n_samples, n_problems)."""
-        intercept = self.number(model.intercept_).reshape(1, -1)
-        if isinstance(model, KernelATk):
-            if model.kernel == "linear":
-                return self._affine(X, dense(model.coef_), intercept)
-            if len(model.support_) == 0:  # nothing but the intercept: a model that collapsed
-                return self._affine(X, np.zeros((intercept.size, model.n_features_in_)), intercept)
-            return self._affine(self._kernel(model, X, dense(model.support_vectors_)), model.dual_coef_, intercept)
-        return self._affine(X, np.atleast_2d(model.coef_), intercept)
+        if not isinstance(model, KernelATk) or model.kernel == "linear":
+            return self._affine(X, model.coef_, model.intercept_)
+        if len(model.support_) == 0:  # nothing but the intercept: a model that collapsed
+            return self._affine(X, np.zeros((model.intercept_.size, model.n_features_in_)), model.intercept_)
+        return self._affine(self._kernel(model, X), model.dual_coef_, model.intercept_)
 
-    def _affine(self, X: Any, coef: Any, intercept: npt.NDArray[Any]) -> Any:
+    def _affine(
+        self, X: Node, coef: npt.NDArray[np.floating] | sp.csr_matrix, intercept: npt.ArrayLike
+    ) -> OnnxOperator:
         """Return ``X coef^T + intercept``."""
-        return OnnxAdd(OnnxMatMul(X, self.number(coef.T), **self.opset), intercept, **self.opset)
+        products = self.node(ops.OnnxMatMul, X, self.number(np.atleast_2d(_dense(coef)).T))
+        return self.node(ops.OnnxAdd, products, self.number(intercept).reshape(1, -1))
 
-    def _kernel(self, model: Any, X: Any, support: npt.NDArray[Any]) -> Any:
+    def _kernel(self, model: KernelATk, X: Node) -> OnnxOperator:
         """Return the kernel values of rows and support vectors, as :class:`atklearn.kernel.problem.Kernel` does."""
-        gamma = model.gamma_
+        gamma, support = model.gamma_, _dense(model.support_vectors_)
         if model.kernel == "rbf":
-            of_rows = OnnxMatMul(
-                OnnxMul(X, X, **self.opset), self.number(np.full((support.shape[1], 1), -gamma)), **self.opset
-            )
-            of_pairs = self._affine(X, 2.0 * gamma * support, self.number(-gamma * (support**2).sum(axis=1)))
-            exponents = OnnxMin(OnnxAdd(of_pairs, of_rows, **self.opset), self.number([0.0]), **self.opset)
-            return OnnxExp(exponents, **self.opset)
-        products = self._affine(X, gamma * support, self.number([model.coef0]))
+            minus_gamma = self.number(np.full((support.shape[1], 1), -gamma))
+            of_rows = self.node(ops.OnnxMatMul, self.node(ops.OnnxMul, X, X), minus_gamma)
+            of_pairs = self._affine(X, 2.0 * gamma * support, -gamma * (support**2).sum(axis=1))
+            exponents = self.node(ops.OnnxAdd, of_pairs, of_rows)
+            return self.node(ops.OnnxExp, self.node(ops.OnnxMin, exponents, self.number([0.0])))
+        products = self._affine(X, gamma * support, [model.coef0])
         if model.kernel == "sigmoid":
-            return OnnxTanh(products, **self.opset)
-        return OnnxPow(products, self.number([model.degree]), **self.opset)
+            return self.node(ops.OnnxTanh, products)
+        return self.node(ops.OnnxPow, products, self.number([model.degree]))
 
-    def labels(self, scores: Any, classes: npt.NDArray[Any]) -> Any:
+    def labels(self, scores: Node, classes: npt.NDArray[np.generic]) -> OnnxOperator:
         """Return the chosen labels: by the sign for two classes, else by the largest score."""
         if classes.size == 2:
-            codes = self.cast(OnnxGreater(scores, self.number([0.0]), **self.opset), _INT64)
-            codes = OnnxReshape(codes, np.array([-1], dtype=np.int64), **self.opset)
+            codes = self.cast(self.node(ops.OnnxGreater, scores, self.number([0.0])), TensorProto.INT64)
+            codes = self.node(ops.OnnxReshape, codes, np.array([-1], dtype=np.int64))
         else:
-            codes = OnnxArgMax(scores, axis=1, keepdims=0, **self.opset)
-        return OnnxGather(classes, codes, axis=0, **self.opset)
+            codes = self.node(ops.OnnxArgMax, scores, axis=1, keepdims=0)
+        return self.node(ops.OnnxGather, classes, codes, axis=0)
 
-    def both_sides(self, scores: Any, n_classes: int) -> Any:
+    def both_sides(self, scores: Node, n_classes: int) -> Node:
         """Return a score per class: skl2onnx takes minus the score for the first of two."""
         if n_classes > 2:
             return scores
-        return OnnxConcat(OnnxNeg(scores, **self.opset), scores, axis=1, **self.opset)
+        return self.node(ops.OnnxConcat, self.node(ops.OnnxNeg, scores), scores, axis=1)
 
-    def probabilities(self, scores: Any, n_classes: int) -> Any:
+    def probabilities(self, scores: Node, n_classes: int) -> OnnxOperator:
         """Return the logistic function of the scores, scaled to sum to one over the classes."""
         positive = self._logistic(scores)
         if n_classes == 2:
-            negative = OnnxSub(self.number([1.0]), positive, **self.opset)
-            return OnnxConcat(negative, positive, axis=1, **self.opset)
-        total = OnnxMatMul(positive, self.number(np.ones((n_classes, 1))), **self.opset)
+            negative = self.node(ops.OnnxSub, self.number([1.0]), positive)
+            return self.node(ops.OnnxConcat, negative, positive, axis=1)
+        total = self.node(ops.OnnxMatMul, positive, self.number(np.ones((n_classes, 1))))
         # a sample that every class rejects without a trace left belongs to all alike
-        is_left = OnnxGreater(total, self.number([0.0]), **self.opset)
-        divisor = OnnxWhere(is_left, total, self.number([1.0]), **self.opset)
-        return OnnxWhere(
-            is_left, OnnxDiv(positive, divisor, **self.opset), self.number([1.0 / n_classes]), **self.opset
-        )
+        is_left = self.node(ops.OnnxGreater, total, self.number([0.0]))
+        divisor = self.node(ops.OnnxWhere, is_left, total, self.number([1.0]))
+        shares = self.node(ops.OnnxDiv, positive, divisor)
+        return self.node(ops.OnnxWhere, is_left, shares, self.number([1.0 / n_classes]))
 
-    def _logistic(self, scores: Any) -> Any:
+    def _logistic(self, scores: Node) -> OnnxOperator:
         """Return ``exp(min(s, 0)) / (1 + exp(-|s|))``.
 
         ONNX has an operator for it, but runtimes cut it off far from zero, and there the shares of classes that all
         reject a sample are decided.
         """
-        above = OnnxExp(OnnxMin(scores, self.number([0.0]), **self.opset), **self.opset)
-        decay = OnnxExp(OnnxNeg(OnnxAbs(scores, **self.opset), **self.opset), **self.opset)
-        return OnnxDiv(above, OnnxAdd(decay, self.number([1.0]), **self.opset), **self.opset)
+        above = self.node(ops.OnnxExp, self.node(ops.OnnxMin, scores, self.number([0.0])))
+        decay = self.node(ops.OnnxExp, self.node(ops.OnnxNeg, self.node(ops.OnnxAbs, scores)))
+        return self.node(ops.OnnxDiv, above, self.node(ops.OnnxAdd, decay, self.number([1.0])))
+
+
+def _dense(X: npt.NDArray[np.floating] | sp.csr_matrix) -> npt.NDArray[np.floating]:
+    return X if isinstance(X, np.ndarray) else np.asarray(X.toarray())

@@ -314,13 +314,12 @@ class BoostedModels(Family):
         self, encoder: ProblemEncoder, X: Any, y: npt.NDArray[Any], split: Split, ks: Sequence[float]
     ) -> tuple[Array, npt.NDArray[Any] | None, Array | None]:
         """Fit one ensemble per k, and read it off at every number of rounds."""
-        from atklearn.boosting.rounds import boost_path
+        from atklearn.boosting.trees import boost_path
 
         fitted, unseen = split
         decisions, classes = boost_path(
             X[fitted], y[fitted], X[unseen], loss=encoder.loss, ks=list(ks), rounds=list(self.rounds),
-            classification=encoder.is_classification, class_weight=encoder.class_weight, num_threads=1,
-            **self._TREES,
+            class_weight=encoder.class_weight, num_threads=1, **self._TREES,
         )  # fmt: skip
         return decisions, classes, None
 

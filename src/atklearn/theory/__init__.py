@@ -17,11 +17,9 @@ What the paper proves, where these tools go beyond it or stay behind it, and sim
 """
 
 from atklearn.theory.calibration import calibration_interval
-from atklearn.theory.excess_error import ErrorBound, excess_error_bound, required_samples
-from atklearn.theory.hinge_identity import equivalent_C, hinge_equivalent
-from atklearn.theory.nu_property import NuProperty, check_nu_property, nu_property
+from atklearn.theory.excess_error import ErrorBound, excess_error_bound, paper_C, required_samples
+from atklearn.theory.hinge import NuProperty, check_nu_property, equivalent_C, hinge_equivalent, nu_property
 from atklearn.theory.outliers import k_for_outliers, trim_for_outliers
-from atklearn.theory.scaling import paper_C
 
 __all__ = [
     "ErrorBound",

@@ -14,60 +14,37 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
 from scipy.stats import beta, norm, skew
-from sklearn.model_selection import StratifiedKFold
+from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.utils import check_random_state
 
 from atklearn.core.collapse import CollapseWarning, collapse_limit
-from atklearn.core.problem import InterceptKind, Problem
-from atklearn.encoding.encoded import check_training
+from atklearn.encoding.encoded import ProblemEncoder, check_training, intercept_kind
 from atklearn.estimators.linear import ATkClassifier
 from atklearn.losses.individual import Array, Hinge, IndividualLoss, resolve_individual_loss
 from atklearn.losses.labels import one_versus_rest
-from atklearn.runtime.messages import shown
-from atklearn.stores.compiled import CompiledRows
+from atklearn.theory.checks import check_share
 
 __all__ = ["CalibrationInterval", "calibration_interval"]
 
+Rows: TypeAlias = Array | sp.csr_matrix | sp.csr_array
+Folds: TypeAlias = Sequence[tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]]
+
 # The sample's switch is computed on at most so many rows: enough for two digits, and as many as collapse_limit takes.
 _SWITCH_ROWS = 10_000
+_LARGEST_FEATURE = 1e100
 
 
 @dataclass(frozen=True)
 class CalibrationInterval:
-    """Where the switch from degenerate to calibrated lies, in units of k/n.
-
-    It is what :func:`atklearn.theory.calibration_interval` returns; :func:`print` shows it in words.
-
-    Attributes
-    ----------
-    lower, upper : float
-        Confidence bounds of the two ends of Theorem 1, the Bayes error and the optimal risk ``E*_l / l(0)``. The switch
-        of linear functions lies between them with probability ``confidence``.
-    bayes_error : float
-        Cross-validated error of the linear classifier: the estimate of R*, or of what linear functions reach of it.
-    risk : float
-        Cross-validated risk in units of ``l(0)``: the estimate of E*_l.
-    switch : float
-        The switch of this sample, k*/n: at or below it the fit is w = 0.
-    switch_lower, switch_upper : float
-        Confidence interval of the population's switch, from hinge risks alone: tighter than ``lower, upper``.
-    confidence : float
-    n_samples : int
-
-    Examples
-    --------
-    >>> from atklearn.datasets import make_toy
-    >>> from atklearn.theory import calibration_interval
-    >>> X, y = make_toy(4, random_state=0)
-    >>> interval = calibration_interval(X, y, "hinge", random_state=0)
-    >>> interval.degenerate_k, interval.calibrated_k  # of 200 samples, 24 are enough
-    (0, 24)
-    """
+    """Where the switch from degenerate to calibrated lies: see :func:`atklearn.theory.calibration_interval`."""
 
     lower: float
     upper: float
@@ -105,15 +82,15 @@ class CalibrationInterval:
 
 
 def calibration_interval(
-    X: Any,
-    y: Any,
+    X: npt.ArrayLike | sp.spmatrix | sp.sparray,
+    y: npt.ArrayLike,
     loss: str | IndividualLoss = "log_loss",
     *,
     C: float = 100.0,
     fit_intercept: bool = True,
     cv: int = 5,
     confidence: float = 0.95,
-    random_state: Any = None,
+    random_state: int | np.random.RandomState | None = None,
 ) -> CalibrationInterval:
     r"""Estimate the interval of k/n in which linear models turn from degenerate to calibrated (Theorem 1).
 
@@ -169,9 +146,14 @@ def calibration_interval(
     (True, 0.1)
     """
     X, y = check_training(None, X, y, dtype=np.float64)
-    target = _signs(y, cv)
-    if not 0.0 < confidence < 1.0:
-        raise ValueError(f"confidence is expected in (0, 1), got {shown(confidence)}; 0.95 is usual.")
+    target = _signs(np.asarray(y), cv)
+    check_share("confidence", confidence, "0.95 is usual")
+    largest = float(abs(X).max())
+    if largest > _LARGEST_FEATURE:
+        raise ValueError(
+            f"X is expected to be standardised, or otherwise of order one, got entries up to {largest:g}; use "
+            "sklearn.preprocessing.StandardScaler."
+        )
     rng = check_random_state(random_state)
     folds = list(StratifiedKFold(cv, shuffle=True, random_state=rng).split(X, target))
     loss = resolve_individual_loss(loss, "classification")
@@ -202,7 +184,7 @@ def calibration_interval(
     )
 
 
-def _signs(y: Any, cv: int) -> Array:
+def _signs(y: npt.NDArray[np.generic], cv: int) -> Array:
     """Return the two classes as -1 and +1, and make sure that every fold has both."""
     classes, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
     if classes.size != 2:
@@ -217,16 +199,13 @@ def _signs(y: Any, cv: int) -> Array:
     return np.asarray(one_versus_rest(codes, [0, 1])[0])
 
 
-def _held_out_margins(X: Any, y: Array, loss: IndividualLoss, C: float, fit_intercept: bool, folds: Any) -> Array:
+def _held_out_margins(X: Rows, y: Array, loss: IndividualLoss, C: float, fit_intercept: bool, folds: Folds) -> Array:
     """Return ``y f(x)`` of every sample, f being the average-loss fit that did not see its fold."""
-    margins = np.empty_like(y)
     model = ATkClassifier(loss, k=1.0, C=C, fit_intercept=fit_intercept)
-    for train, test in folds:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", CollapseWarning)  # no better than chance: the risk of one says so
-            model.fit(X[train], y[train])
-        margins[test] = y[test] * model.decision_function(X[test])
-    return margins
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CollapseWarning)  # no better than chance: the risk of one says so
+        scores: Array = cross_val_predict(model, X, y, cv=folds, method="decision_function")
+    return y * scores
 
 
 def _mean_and_bound(loss: IndividualLoss, margins: Array, one_sided: float) -> tuple[float, float, float]:
@@ -246,12 +225,11 @@ def _mean_and_bound(loss: IndividualLoss, margins: Array, one_sided: float) -> t
     return mean, float(losses.mean()) + max(stretched, z) * error, error
 
 
-def _switch(X: Any, y: Array, fit_intercept: bool, rng: Any) -> tuple[float, int]:
+def _switch(X: Rows, y: Array, fit_intercept: bool, rng: np.random.RandomState) -> tuple[float, int]:
     """Return k*/n and the number of rows it was computed on."""
     rows = min(y.size, _SWITCH_ROWS)
     if rows < y.size:
         part = np.sort(rng.choice(y.size, rows, replace=False))
         X, y = X[part], y[part]
-    intercept: InterceptKind = "free" if fit_intercept else "none"
-    samples = CompiledRows(X, y, np.ones(rows), Hinge(), fit_intercept)
-    return collapse_limit(Problem(samples, float(rows), 1.0, intercept)) / rows, rows
+    encoder = ProblemEncoder(Hinge(), intercept_kind(fit_intercept, False))
+    return collapse_limit(encoder.on(X, y).problems[0]) / rows, rows

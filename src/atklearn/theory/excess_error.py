@@ -25,9 +25,13 @@ from dataclasses import dataclass, replace
 
 from scipy.optimize import minimize_scalar
 
+from atklearn.losses.aggregate import resolve_k
 from atklearn.runtime.messages import shown
+from atklearn.theory.checks import check_count, check_finite, check_share
 
-__all__ = ["ErrorBound", "excess_error_bound", "required_samples"]
+__all__ = ["ErrorBound", "excess_error_bound", "paper_C", "required_samples"]
+
+_MOST_SAMPLES = 2**1000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,9 +80,24 @@ class ErrorBound:
     approximation: float = 0.0
 
     def __post_init__(self) -> None:
-        _check_setting(self.C, self.kappa, self.norm, self.risk, self.approximation)
-        if not self.n >= 1:
-            raise ValueError(f"n is expected to be at least 1, got {shown(self.n)}; pass the number of samples.")
+        for name in ("C", "kappa", "norm"):
+            check_finite(name, getattr(self, name), "see ErrorBound for its meaning")
+        if not 0.0 <= self.risk < 1.0:
+            raise ValueError(
+                f"risk is expected in [0, 1), got {shown(self.risk)}; at 1 the best function of the space is no better "
+                "than zero: take a richer kernel."
+            )
+        if not 0.0 <= self.approximation <= self.risk:
+            raise ValueError(
+                f"approximation is expected in [0, risk] = [0, {self.risk:g}], got {shown(self.approximation)}; it is "
+                "the risk of f_H minus twice the Bayes error."
+            )
+        if self.kappa * self.norm < (1.0 - self.risk) * (1.0 - 1e-9):
+            raise ValueError(
+                f"kappa * norm is expected to be at least 1 - risk = {1.0 - self.risk:g}, since |f_H(x)| <= kappa * "
+                f"norm, got {self.kappa * self.norm:g}; check the units of kappa and norm."
+            )
+        check_count("n", self.n, "pass the number of samples")
         if not 0.0 < self.mu < 1.0 - self.risk:
             raise ValueError(
                 f"mu is expected in (0, 1 - risk) = (0, {1.0 - self.risk:g}), got {shown(self.mu)}; "
@@ -98,7 +117,7 @@ class ErrorBound:
     @property
     def library_C(self) -> float:
         """The C to pass to an estimator of this library, which divides by k: ``C k / n``."""
-        return self.C * self.k / self.n
+        return self.C * (self.k / self.n)
 
     @property
     def radius(self) -> float:
@@ -109,7 +128,7 @@ class ErrorBound:
     @property
     def radius_failure(self) -> float:
         """The probability bound that the radius fails, because f_H is unlucky on the sample (Hoeffding)."""
-        return math.exp(-self.n * self.mu**2 / (2.0 * (1.0 + self.kappa * self.norm) ** 2))
+        return math.exp(-self.n * self.mu**2 / (2.0 * _square(1.0 + self.kappa * self.norm)))
 
     @property
     def value(self) -> float:
@@ -120,7 +139,7 @@ class ErrorBound:
     @property
     def probability(self) -> float:
         """The probability with which the excess error may reach the bound."""
-        deviation = math.exp(-2.0 * self.n * self.epsilon**2 / (1.0 + self.kappa * self.radius) ** 2)
+        deviation = math.exp(-2.0 * self.n * self.epsilon**2 / _square(1.0 + self.kappa * self.radius))
         return self.radius_failure + deviation
 
     @property
@@ -136,7 +155,7 @@ class ErrorBound:
     @property
     def stated_probability(self) -> float:
         """The probability as the paper states it, for comparison."""
-        return 2.0 * math.exp(-self.n * (self.mu * self.epsilon / (1.0 + self._c)) ** 2)
+        return 2.0 * math.exp(-self.n * _square(self.mu * self.epsilon / (1.0 + self._c)))
 
     @property
     def _c(self) -> float:
@@ -206,21 +225,10 @@ def excess_error_bound(
         raise ValueError(
             f"mu is expected along with epsilon={shown(epsilon)}, got None; pass confidence instead to have mu chosen."
         )
+    setting = {"C": C, "kappa": kappa, "norm": norm, "risk": risk, "approximation": approximation}
     any_mu = 0.5 * (1.0 - risk) if mu is None else mu
-    given = ErrorBound(
-        n=n,
-        mu=any_mu,
-        epsilon=1.0 if epsilon is None else epsilon,
-        C=C,
-        kappa=kappa,
-        norm=norm,
-        risk=risk,
-        approximation=approximation,
-    )
-    if confidence is None:
-        return given
-    failure = _check_failure(confidence)
-    return _at_best_mu(given, failure) if mu is None else replace(given, epsilon=_epsilon(given, failure))
+    given = ErrorBound(n=n, mu=any_mu, epsilon=1.0 if epsilon is None else epsilon, **setting)
+    return given if confidence is None else _solved(given, mu, _failure(confidence))
 
 
 def required_samples(
@@ -259,15 +267,15 @@ def required_samples(
     >>> round(answer.n, -3), round(answer.value, 4)
     (54000, 0.5)
     """
-    failure = _check_failure(confidence)
+    failure = _failure(confidence)
     floor = approximation + (mu or 0.0)
     if not floor < bound < 1.0:
         raise ValueError(
             f"bound is expected above {floor:g}, the approximation error plus mu, which no n overcomes, and below 1, "
             f"where it says nothing; got {bound!r}."
         )
-    any_mu = 0.5 * (1.0 - risk) if mu is None else mu
-    start = ErrorBound(n=1, mu=any_mu, epsilon=1.0, C=C, kappa=kappa, norm=norm, risk=risk, approximation=approximation)
+    setting = {"C": C, "kappa": kappa, "norm": norm, "risk": risk, "approximation": approximation}
+    start = ErrorBound(n=1, mu=0.5 * (1.0 - risk) if mu is None else mu, epsilon=1.0, **setting)
 
     def is_enough(n: int) -> bool:
         at_n = replace(start, n=n)
@@ -277,42 +285,52 @@ def required_samples(
     enough = 1
     while not is_enough(enough):
         enough *= 2
+        if enough > _MOST_SAMPLES:
+            raise ValueError(
+                f"bound is expected to be reached by a number of samples that a float holds, got {bound!r} for "
+                f"C={C:g}, kappa={kappa:g} and norm={norm:g}; raise the bound or lower these."
+            )
     short = enough // 2
     while enough - short > 1:
         middle = (short + enough) // 2
         short, enough = (short, middle) if is_enough(middle) else (middle, enough)
-    found = replace(start, n=enough)
-    return _at_best_mu(found, failure) if mu is None else replace(found, epsilon=_epsilon(found, failure))
+    return _solved(replace(start, n=enough), mu, failure)
 
 
-def _check_setting(C: float, kappa: float, norm: float, risk: float, approximation: float) -> None:
-    """Refuse what no distribution and kernel can have."""
-    for name, number in (("C", C), ("kappa", kappa), ("norm", norm)):
-        if not 0.0 < number < math.inf:
-            raise ValueError(
-                f"{name} is expected to be finite and > 0, got {shown(number)}; see ErrorBound for its meaning."
-            )
-    if not 0.0 <= risk < 1.0:
-        raise ValueError(
-            f"risk is expected in [0, 1), got {shown(risk)}; at 1 the best function of the space is no better than "
-            "zero: take a richer kernel."
-        )
-    if not 0.0 <= approximation <= risk:
-        raise ValueError(
-            f"approximation is expected in [0, risk] = [0, {risk:g}], got {shown(approximation)}; it is the risk "
-            "of f_H minus twice the Bayes error."
-        )
-    if kappa * norm < (1.0 - risk) * (1.0 - 1e-9):
-        raise ValueError(
-            f"kappa * norm is expected to be at least 1 - risk = {1.0 - risk:g}, since |f_H(x)| <= kappa * norm, "
-            f"got {kappa * norm:g}; check the units of kappa and norm."
-        )
+def paper_C(C: float, k: float, n_samples: int) -> float:
+    """Convert a C of this library to the C of the paper's Eq. 3, which divides the top-k sum by n.
+
+    Parameters
+    ----------
+    C : float
+        Regularisation strength of ``AT_k + |w|^2 / (2 C)``.
+    k : int or float
+        An int counts samples, a float is the fraction of them.
+    n_samples : int
+
+    Returns
+    -------
+    paper_C : float
+        ``C n / k``.
+
+    Examples
+    --------
+    >>> from atklearn.theory import paper_C
+    >>> paper_C(1.0, k=50, n_samples=200)
+    4.0
+    """
+    check_finite("C", C, "pass the C of the fit")
+    check_count("n_samples", n_samples, "pass the size of the training set")
+    return check_finite("C n / k", C * (n_samples / resolve_k(k, n_samples)), "lower C or raise k")
 
 
-def _check_failure(confidence: float) -> float:
-    """Return one minus the confidence."""
-    if not 0.0 < confidence < 1.0:
-        raise ValueError(f"confidence is expected in (0, 1), got {shown(confidence)}; 0.95 is usual.")
+def _square(x: float) -> float:
+    """Return the square, infinite where ``**`` raises OverflowError."""
+    return x * x
+
+
+def _failure(confidence: float) -> float:
+    check_share("confidence", confidence, "0.95 is usual")
     return 1.0 - confidence
 
 
@@ -345,7 +363,7 @@ def _best_mu(bound: ErrorBound, failure: float) -> float:
     return math.exp(found.x)
 
 
-def _at_best_mu(bound: ErrorBound, failure: float) -> ErrorBound:
-    """Return the bound at its best mu and the epsilon for ``failure``."""
-    best = replace(bound, mu=_best_mu(bound, failure))
+def _solved(bound: ErrorBound, mu: float | None, failure: float) -> ErrorBound:
+    """Return the bound at the epsilon for ``failure``, and at its best mu unless one is given."""
+    best = replace(bound, mu=_best_mu(bound, failure)) if mu is None else bound
     return replace(best, epsilon=_epsilon(best, failure))

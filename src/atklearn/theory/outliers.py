@@ -8,30 +8,16 @@ from dataclasses import dataclass
 from scipy.stats import binom
 
 from atklearn.runtime.messages import shown
+from atklearn.theory.checks import check_count, check_share
 
 __all__ = ["OutlierRange", "k_for_outliers", "trim_for_outliers"]
+
+_MOST_SAMPLES = 1e15  # which floats count one by one
 
 
 @dataclass(frozen=True)
 class OutlierRange:
-    """The interval of k that suits a number of outliers: what :func:`atklearn.theory.k_for_outliers` returns.
-
-    Attributes
-    ----------
-    lower, upper : int
-        The ends, both included.
-    n_outliers : int
-    n_samples : int
-
-    Examples
-    --------
-    >>> from atklearn.theory import k_for_outliers
-    >>> interval = k_for_outliers(0.05, 1000, max_looseness=4)
-    >>> interval.lower, interval.upper
-    (101, 204)
-    >>> interval.outlier_weight(200), round(interval.looseness(200), 2)
-    (0.25, 3.92)
-    """
+    """The interval of k that suits a number of outliers, described in :func:`atklearn.theory.k_for_outliers`."""
 
     lower: int
     upper: int
@@ -39,32 +25,11 @@ class OutlierRange:
     n_samples: int
 
     def outlier_weight(self, k: float) -> float:
-        """Return the largest weight ``min(1, m / k)`` that m outliers can have in AT_k.
-
-        Parameters
-        ----------
-        k : float
-            A count of samples.
-
-        Returns
-        -------
-        weight : float
-        """
+        """Return the largest weight ``min(1, m / k)`` that m outliers can have in AT_k."""
         return min(1.0, self.n_outliers / k)
 
     def looseness(self, k: float) -> float:
-        """Return the factor ``k / (m + 1)``: all losses but m are at most this factor times AT_k, for k > m.
-
-        Parameters
-        ----------
-        k : float
-            A count of samples.
-
-        Returns
-        -------
-        factor : float
-            Infinite for k <= m.
-        """
+        """Return the factor ``k / (m + 1)``: all losses but m are at most this times AT_k; infinite for k <= m."""
         if k <= self.n_outliers:
             return math.inf
         return k / (self.n_outliers + 1)
@@ -120,18 +85,20 @@ def k_for_outliers(
     >>> from atklearn.theory import k_for_outliers
     >>> print(k_for_outliers(0.05, 1000, max_looseness=4))
     k in [101, 204] for 50 outliers among 1000 samples: outliers weigh at most 0.50 at the lower end, 0.25 at the upper
-    >>> k_for_outliers(0.0, 1000).lower
-    1
+    >>> interval = k_for_outliers(0.05, 1000, max_looseness=4)
+    >>> interval.lower, interval.upper, interval.outlier_weight(200), round(interval.looseness(200), 2)
+    (101, 204, 0.25, 3.92)
     """
     _check_share(outlier_share, n_samples)
-    if not 0.0 < max_weight < 1.0:
+    check_share("max_weight", max_weight, "0.5 gives the inliers the majority")
+    if max_looseness is not None and not max_looseness > 0.0:
         raise ValueError(
-            f"max_weight is expected in (0, 1), got {shown(max_weight)}; 0.5 gives the inliers the majority."
+            f"max_looseness is expected to be above 0, got {shown(max_looseness)}; it is k over the outliers and one."
         )
     # 0.07 * 100 is a little above 7 and means 7.
     outliers = math.ceil(outlier_share * n_samples * (1.0 - 1e-12))
-    lower = math.floor(outliers / max_weight * (1.0 + 1e-12)) + 1
-    upper = n_samples if max_looseness is None else min(n_samples, math.floor(max_looseness * (outliers + 1)))
+    lower = math.floor(min(outliers / max_weight * (1.0 + 1e-12), n_samples)) + 1
+    upper = n_samples if max_looseness is None else math.floor(min(max_looseness * (outliers + 1), n_samples))
     if lower > upper:
         remedy = "raise max_looseness or max_weight" if upper < n_samples else "clean the data or raise max_weight"
         raise ValueError(
@@ -189,10 +156,7 @@ def trim_for_outliers(outlier_share: float, n_samples: int, *, confidence: float
     True
     """
     _check_share(outlier_share, n_samples)
-    if not 0.0 < confidence < 1.0:
-        raise ValueError(
-            f"confidence is expected in (0, 1), got {shown(confidence)}; 0.95 leaves outliers in once in twenty times."
-        )
+    check_share("confidence", confidence, "0.95 leaves outliers in once in twenty times")
     trim = int(binom.ppf(confidence, n_samples, outlier_share))
     if trim >= n_samples:
         raise ValueError(
@@ -208,7 +172,4 @@ def _check_share(outlier_share: float, n_samples: int) -> None:
         raise ValueError(
             f"outlier_share is expected in [0, 1), got {shown(outlier_share)}; divide a count of outliers by n."
         )
-    if n_samples < 1:
-        raise ValueError(
-            f"n_samples is expected to be at least 1, got {shown(n_samples)}; pass the size of the training set."
-        )
+    check_count("n_samples", n_samples, "pass the size of the training set", _MOST_SAMPLES)
