@@ -135,7 +135,9 @@ class TestSameAsArrays:
         assert_allclose(tensors.coef_.numpy(), arrays.coef_, atol=1e-6)
         assert tensors.decision_function(X).dtype == (torch.float32 if dtype.is_floating_point else torch.float64)
         tensors = ATkRegressor(k=0.5, **FINE).fit(X, weight)
-        assert_allclose(tensors.coef_.numpy(), ATkRegressor(k=0.5, **FINE).fit(X.double().numpy(), weight).coef_, atol=1e-6)
+        assert_allclose(
+            tensors.coef_.numpy(), ATkRegressor(k=0.5, **FINE).fit(X.double().numpy(), weight).coef_, atol=1e-6
+        )
 
     @pytest.mark.parametrize("labels", [torch.int8, torch.uint16, torch.uint64, torch.float32, torch.bool])
     def test_labels_keep_their_type(self, binary, labels):
@@ -231,7 +233,9 @@ class TestFollowsX:
         assert model.score(X, torch.tensor(y)) == model.score(X, y)
 
     def test_no_gradients(self, binary):
-        X, y, weight = (torch.tensor(each, dtype=torch.float64, requires_grad=True) for each in (*binary, binary[1] + 1))
+        X, y, weight = (
+            torch.tensor(each, dtype=torch.float64, requires_grad=True) for each in (*binary, binary[1] + 1)
+        )
         model = ATkClassifier(k=0.5).fit(X, y, weight)
         assert not model.coef_.requires_grad
         assert not model.predict_proba(X).requires_grad
