@@ -55,9 +55,10 @@ def check_tensor_training(estimator: Any, home: Home, X: Any, y: Any, **checks: 
     seen = _stand_in(X)
     options: dict[str, Any] = {"dtype": None, "ensure_all_finite": False} | checks
     if has_home(y):
+        y = _enter(home, y, "y")
         options.pop("y_numeric", None)
         check_array(seen, **options) if estimator is None else validate_data(estimator, seen, **options)
-        return _finite(as_floats(X), "X", estimator), _checked_targets(home, y, len(X), estimator)
+        return _finite(as_floats(X), "X", estimator), _checked_targets(home.enter(y), len(X), estimator)
     given = (seen, y) if estimator is None else (estimator, seen, y)
     y = (check_X_y if estimator is None else validate_data)(*given, **options)[1]
     if checks.get("y_numeric"):
@@ -86,9 +87,8 @@ def check_tensor_mass(sample_weight: Any, X: Tensor) -> Tensor:
     return mass
 
 
-def _checked_targets(home: Home, y: Any, n_samples: int, estimator: Any) -> Tensor:
+def _checked_targets(y: Tensor, n_samples: int, estimator: Any) -> Tensor:
     """Return targets as a vector of as many real numbers as there are samples."""
-    y = _enter(home, y, "y")
     # only its shape is looked at, and one sample of a good one is enough: more would be copied
     is_good = y.ndim == 1 or (y.ndim == 2 and y.shape[1] == 1)
     column_or_1d(_stand_in(y[:1] if is_good else y), warn=True)
