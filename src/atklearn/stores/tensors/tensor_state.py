@@ -136,6 +136,16 @@ def _expanded(expand, parameters, at, y, mass, inverse_k, places, inside, mass_s
 
 
 @jit
+def _leave(out, a, b, c, d, e, f):
+    tl.store(out, tl.sum(a, 0))
+    tl.store(out + 1, tl.sum(b, 0))
+    tl.store(out + 2, tl.sum(c, 0))
+    tl.store(out + 3, tl.sum(d, 0))
+    tl.store(out + 4, tl.sum(e, 0))
+    tl.store(out + 5, tl.sum(f, 0))
+
+
+@jit
 def _look(
     expand: tl.constexpr, two_sided: tl.constexpr, smooth: tl.constexpr, parameters, f, y, centre, mass,
     inverse_k: tl.float64, n, centre_stride, mass_stride,
@@ -184,24 +194,9 @@ def _look(
         low = tl.maximum(low, tl.where(inside, -at, float("-inf")))
         high = tl.maximum(high, tl.where(inside, at, float("-inf")))
     out += tl.program_id(0) * n_sums
-    tl.store(out, tl.sum(above, 0))
-    tl.store(out + 1, tl.sum(slack, 0))
-    tl.store(out + 2, tl.sum(size, 0))
-    tl.store(out + 3, tl.sum(moving, 0))
-    tl.store(out + 4, tl.sum(pull, 0))
-    tl.store(out + 5, tl.sum(push, 0))
-    tl.store(out + 6, tl.sum(pull_value, 0))
-    tl.store(out + 7, tl.sum(push_value, 0))
-    tl.store(out + 8, tl.sum(steepness, 0))
-    tl.store(out + 9, tl.sum(first, 0))
-    tl.store(out + 10, tl.sum(second, 0))
-    tl.store(out + 11, tl.sum(length, 0))
-    tl.store(out + 12, tl.sum(tied, 0))
-    tl.store(out + 13, tl.sum(tied_weight, 0))
-    tl.store(out + 14, tl.sum(tied_square, 0))
-    tl.store(out + 15, tl.sum(full, 0))
-    tl.store(out + 16, tl.sum(full_weight, 0))
-    tl.store(out + 17, tl.sum(full_square, 0))
+    _leave(out, above, slack, size, moving, pull, push)
+    _leave(out + 6, pull_value, push_value, steepness, first, second, length)
+    _leave(out + 12, tied, tied_weight, tied_square, full, full_weight, full_square)
     tl.store(out + n_sums - 2, tl.max(low, 0))
     tl.store(out + n_sums - 1, tl.max(high, 0))
 
@@ -323,12 +318,7 @@ def _weigh_sides(
         up += c
         down += d
         level += e
-    out += tl.program_id(0) * 5
-    tl.store(out, tl.sum(pull, 0))
-    tl.store(out + 1, tl.sum(push, 0))
-    tl.store(out + 2, tl.sum(up, 0))
-    tl.store(out + 3, tl.sum(down, 0))
-    tl.store(out + 4, tl.sum(level, 0))
+    _leave(out + tl.program_id(0) * 6, pull, push, up, down, level, nothing)
 
 
 @jit
@@ -370,11 +360,7 @@ def _bound(
         slack += b
         size += c
         change += d
-    out += tl.program_id(0) * 4
-    tl.store(out, tl.sum(above, 0))
-    tl.store(out + 1, tl.sum(slack, 0))
-    tl.store(out + 2, tl.sum(size, 0))
-    tl.store(out + 3, tl.sum(change, 0))
+    _leave(out + tl.program_id(0) * 6, above, slack, size, change, nothing, nothing)
 
 
 # States
@@ -485,12 +471,13 @@ class TensorState:
         programs = max(min(_PROGRAMS * processors(device), -(-n // block)), 1)
         return torch.empty((programs, n_sums), dtype=torch.float64, device=device)
 
-    def _sums_by(self, kernel: object, n_sums: int, *arguments: object) -> Tensor:
-        """Return the sums that a kernel adds up."""
-        partial = self._partial(_SUM_BLOCK, n_sums)
+    def _sums_by(self, kernel: object, *arguments: object) -> list[float]:
+        """Return the six sums that a kernel leaves."""
+        partial = self._partial(_SUM_BLOCK, 6)
         operands = *self._operands(self.f, None), *arguments
         launch(kernel, (len(partial),), partial.device, *operands, partial, _SUM_BLOCK)
-        return partial.sum(0)
+        sums: list[float] = partial.sum(0).tolist()
+        return sums
 
     def _line(self, along: Tensor | None) -> tuple[Tensor, float]:
         """Return where the samples start along a direction, and how far along they are."""
@@ -502,9 +489,11 @@ class TensorState:
         for begin in range(0, max(n, 1), size):
             yield slice(begin, min(begin + size, n))
 
-    def _sums_over(self, terms: Callable[[slice], Sequence[Tensor]]) -> Tensor:
+    def _sums_over(self, terms: Callable[[slice], Sequence[Tensor]]) -> list[float]:
         """Return the sums of terms, block by block."""
-        return torch.stack([torch.stack([each.sum() for each in terms(rows)]) for rows in self._blocks()]).sum(0)
+        parts = [torch.stack([each.sum() for each in terms(rows)]) for rows in self._blocks()]
+        sums: list[float] = torch.stack(parts).sum(0).tolist()
+        return sums
 
     def _expanded(self, rows: slice | Tensor) -> Expansion:
         return self.loss.expand(self.f[rows], self.y[rows])
@@ -577,8 +566,8 @@ class TensorState:
             return on_tensors.sides_of(self._expanded(rows).slope, density[rows], u)
 
         if self.has_kernels:
-            return Sides(*self._sums_by(_weigh_sides, 5, density, density.stride(0)).tolist())
-        return Sides(*self._sums_over(terms).tolist())
+            return Sides(*self._sums_by(_weigh_sides, density, density.stride(0))[:5])
+        return Sides(*self._sums_over(terms))
 
     def scaled(self, density: Tensor, up: float, down: float, level: float) -> TensorState:
         """Return the state with the densities of either side and of none times a factor, and their pulls."""
@@ -604,10 +593,9 @@ class TensorState:
             u = self.mass[rows] / self.k
             return on_tensors.bound_of(self.loss.two_sided, self._expanded(rows).s, before, r[rows], u, lam)
 
-        found = (
-            self._sums_by(_bound, 4, then, r, lam, then is not self.f) if self.has_kernels else self._sums_over(terms)
-        )
-        above, slack, mass, change = found.tolist()
+        has_moved = then is not self.f
+        found = self._sums_by(_bound, then, r, lam, has_moved) if self.has_kernels else self._sums_over(terms)
+        above, slack, mass, change = found[:4]
         return Bound(above, slack, mass, change - float((a * (self.f - then)).sum()))
 
     # Passes that say something of every sample
