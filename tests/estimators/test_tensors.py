@@ -10,13 +10,12 @@ import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
-from sklearn.datasets import make_regression
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, scale
 
-from atklearn import ATkClassifier, ATkRegressor, IndividualLoss, LogLoss, SGDATkClassifier, SquaredError
+from atklearn import ATkClassifier, ATkRegressor, LogLoss, SGDATkClassifier, SquaredError
 from atklearn.datasets import make_toy
 from atklearn.encoding import encoded as encoding
 from atklearn.encoding.encoded import ProblemEncoder
@@ -169,28 +168,6 @@ class TestSameAsArrays:
         assert isinstance(said, np.ndarray)
         assert_array_equal(said, arrays.predict(X))
         assert tensors.score(torch.tensor(X), y) == arrays.score(X, y)
-
-    def test_not_only_rows_that_lie_in_a_row(self, binary):
-        X, y = binary
-        odd = torch.tensor(np.repeat(X, 2, axis=1)).T.contiguous().T[:, ::2]
-        assert not odd.is_contiguous()
-        tensors = ATkClassifier(k=0.5, **FINE).fit(odd, y)
-        assert_allclose(tensors.coef_.numpy(), ATkClassifier(k=0.5, **FINE).fit(X, y).coef_, atol=1e-6)
-
-    def test_more_features_than_samples(self):
-        X, y = make_regression(40, 150, noise=1.0, random_state=0)
-        assert_same(*both(ATkRegressor("absolute_error", k=0.5, C=1.0, tol=1e-8), X, scale(y))[:2], atol=1e-4)
-
-    def test_a_loss_of_ones_own(self, binary):
-        class Cubed(IndividualLoss):
-            task = "classification"
-
-            def expand(self, f, y):
-                margin = np.maximum(1.0 - y * f, 0.0)
-                return margin**3, -3.0 * y * margin**2, 6.0 * margin
-
-        arrays, tensors, _ = both(ATkClassifier(Cubed(), k=0.5, C=5.0, **FINE), *binary)
-        assert_same(arrays, tensors)
 
 
 class TestFollowsX:
