@@ -114,7 +114,7 @@ def bound_of(two_sided, s, before, r, u, lam):
 @written_once
 def weights_of(cautious, s, slope, bend, r, u, inverse_mu, is_listed, tied_a, full_a, tied_b, full_b):
     """Return the fields of :class:`RowWeights`; the factors are those of rows that are listed, then of the others."""
-    if cautious:
+    if cautious:  # 1e-300 is too small to be taken for a float32
         bend = np.maximum(bend, slope * slope / np.maximum(2.0 * s, 1e-300))
     tied = is_tied(r)
     u = u * np.where(tied, np.where(is_listed, tied_a, tied_b), np.where(is_listed, full_a, full_b))
