@@ -26,7 +26,7 @@ NEEDS_TORCH = [
     ),
     "tests/torch_workers.py",
 ]
-NEEDS_TRITON = ["tests/problems/test_triton_kernels.py", "tests/pytorch/test_interpreted_kernels.py"]
+NEEDS_TRITON = ["tests/pytorch/test_interpreted_kernels.py"]
 WITHOUT_TORCH = NEEDS_TORCH if find_spec("torch") is None else []
 WITHOUT_TRITON = NEEDS_TRITON if find_spec("triton") is None and not WITHOUT_TORCH else []
 

@@ -64,11 +64,6 @@ def test_same_words_of_targets_that_are_no_numbers():
         assert said_of(lambda: ATkRegressor(k=1.0).fit(X, y)) == theirs  # noqa: B023
 
 
-def test_complex_targets_are_refused():
-    with pytest.raises(ValueError, match="Complex data not supported"):
-        ATkRegressor(k=1.0).fit(X, Y * 1j)
-
-
 def test_same_words_of_other_features():
     for train, test in ((X.numpy(), X[:, :2].numpy()), (X, X[:, :2])):
         model = ATkClassifier(k=1.0).fit(train, Y)
@@ -76,6 +71,7 @@ def test_same_words_of_other_features():
             "X has 2 features, but ATkClassifier is expecting 3 features as input."
         )
     assert "NaN" in said_of(lambda: model.predict(X * NAN[:, None]))
+    assert "0 sample(s)" in said_of(lambda: model.predict(X[:0]))
 
 
 @pytest.mark.parametrize(
@@ -85,13 +81,28 @@ def test_same_words_of_other_features():
         (X[None], r"shape \(1, 30, 3\)"),
         (X * 1j, "complex128"),
         (X.to_sparse(), "to_dense"),
-        (X.to("meta"), "no float64"),
+        (X.to("meta"), "no numbers"),
     ],
 )
 def test_says_what_tensors_are_expected(X, words):
     for fit in (ATkClassifier(k=1.0).fit, ATkClassifierCV().fit):
         with pytest.raises(ValueError, match=f"X is expected to be a dense tensor of real numbers.*{words}"):
             fit(X, Y)
+
+
+@pytest.mark.parametrize("estimator", [ATkClassifier(k=1.0), ATkRegressor(k=1.0)], ids=["classifier", "regressor"])
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda numbers: numbers.to_sparse(), r"layout torch.sparse_coo; pass {name}.to_dense\(\)"),
+        (lambda numbers: numbers * 1j, "torch.complex128: Complex data not supported; pass {name}.real"),
+        (lambda numbers: numbers.to("meta"), "the device meta, which holds no numbers; pass a tensor on the CPU"),
+    ],
+)
+def test_says_so_of_targets_and_weights_too(estimator, change, words):
+    for name, parts in {"y": (change(Y.double()), None), "sample_weight": (Y, change(ONES))}.items():
+        with pytest.raises(ValueError, match=rf"{name} is expected to be .* real numbers.*{words.format(name=name)}"):
+            estimator.fit(X, *parts)
 
 
 def test_a_device_without_float64_is_refused(monkeypatch):

@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from atklearn.losses.individual import INDIVIDUAL_LOSSES
-from atklearn.stores.tensors import triton_curvature, triton_proof, triton_standing
-from atklearn.stores.tensors.triton_losses import KernelLoss
+from atklearn.stores.tensors import tensor_state
+from atklearn.stores.tensors.tensor_losses import TensorLoss
 
 ROOT = Path(__file__).parents[2]
 # Of the many cases that a GPU does in no time, some of each kind.
@@ -24,7 +24,7 @@ if find_spec("triton") is None:
 
 
 @pytest.mark.parametrize(
-    "which", [["tests/problems/test_triton_kernels.py"], ["tests/pytorch/test_fused_rows.py", "-k", FEW]],
+    "which", [["tests/stores/test_tensor_passes.py", "-k", "kernels"], ["tests/pytorch/test_fused_rows.py", "-k", FEW]],
     ids=["of the solver", "of large rows"],
 )  # fmt: skip
 def test_kernels_obey_their_laws(which):
@@ -60,15 +60,14 @@ def compiled_size(kernel, **constants):
 @pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")
 @pytest.mark.parametrize("name", INDIVIDUAL_LOSSES)
 def test_every_formula_is_compiled_into_kernels(name):
-    loss = KernelLoss.of(INDIVIDUAL_LOSSES[name](), torch.device("cpu"))
-    sided = {"expand": loss.expand, "two_sided": loss.two_sided}
-    smooth = sided | {"smooth": loss.smooth}
-    assert compiled_size(triton_standing._look, **smooth, has_along=True, n_sums=32, block=128)
-    flags = {"cautious": loss.smooth, "has_rows": True, "has_own": True}
-    assert compiled_size(triton_curvature._weigh_rows, **sided, **flags, block=256)
+    kernels = TensorLoss(INDIVIDUAL_LOSSES[name](), torch.device("cpu")).kernels
+    loss = dict(zip(("expand", "two_sided", "smooth"), kernels, strict=False))
+    assert compiled_size(tensor_state._look, **loss, has_along=True, n_sums=32, block=128)
+    flags = {"cautious": loss["smooth"], "has_rows": True, "has_own": True}
+    assert compiled_size(tensor_state._weigh_rows, **loss, **flags, block=256)
     if name != "huber":  # which has a parameter
         return
-    assert compiled_size(triton_standing._fill, **smooth, what=3, block=1024)
-    assert compiled_size(triton_proof._weigh_sides, expand=loss.expand, n_sums=32, block=256)
-    assert compiled_size(triton_proof._scale_sides, expand=loss.expand, n_sums=32, block=256)
-    assert compiled_size(triton_proof._read_slack, **sided, has_moved=True, n_sums=32, block=256)
+    assert compiled_size(tensor_state._fill, **loss, what="stratum", block=1024)
+    assert compiled_size(tensor_state._weigh_sides, **loss, block=256)
+    assert compiled_size(tensor_state._scale_sides, **loss, block=256)
+    assert compiled_size(tensor_state._bound, **loss, has_moved=True, block=256)

@@ -34,6 +34,8 @@ __all__ = [
 # Entries that are looked at at a time, for those that are not finite.
 _BLOCK = 10_000_000
 _FLOATS = (torch.float32, torch.float64)
+# Whole numbers that PyTorch stores, and hardly computes with.
+_HARDLY_COMPUTED = (torch.uint16, torch.uint32, torch.uint64)
 
 
 def check_tensor_training(estimator: Any, home: Home, X: Any, y: Any, **checks: Any) -> tuple[Tensor, Any]:
@@ -49,10 +51,11 @@ def check_tensor_training(estimator: Any, home: Home, X: Any, y: Any, **checks: 
     **checks
         What else scikit-learn's ``validate_data`` should see to.
     """
-    X = _real_and_dense(home.enter(X))
+    X = _features(home, X)
     seen = _stand_in(X)
     options: dict[str, Any] = {"dtype": None, "ensure_all_finite": False} | checks
     if has_home(y):
+        y = _enter(home, y, "y")
         options.pop("y_numeric", None)
         check_array(seen, **options) if estimator is None else validate_data(estimator, seen, **options)
         return _finite(as_floats(X), "X", estimator), _checked_targets(home.enter(y), len(X), estimator)
@@ -66,7 +69,7 @@ def check_tensor_training(estimator: Any, home: Home, X: Any, y: Any, **checks: 
 
 def check_tensor_features(estimator: Any, home: Home, X: Any) -> Tensor:
     """Return X to predict from, checked against the features of the fit."""
-    X = _real_and_dense(home.enter(X))
+    X = _features(home, X)
     validate_data(estimator, _stand_in(X), reset=False, dtype=None, ensure_all_finite=False)
     return _finite(as_floats(X), "X", estimator)
 
@@ -76,7 +79,7 @@ def check_tensor_mass(sample_weight: Any, X: Tensor) -> Tensor:
     n_samples = len(X)
     if sample_weight is None:
         return torch.ones(1, dtype=torch.float64, device=X.device).expand(n_samples)
-    mass = Home("torch", X.device, X.device, torch).enter(sample_weight).to(torch.float64)
+    mass = _enter(Home("torch", X.device, X.device, torch), sample_weight, "sample_weight").to(torch.float64)
     if mass.ndim == 0:
         mass = mass.reshape(1).expand(n_samples)
     low, high = (float(end) for end in torch.aminmax(mass)) if mass.shape == (n_samples,) else (0.0, 0.0)
@@ -86,8 +89,6 @@ def check_tensor_mass(sample_weight: Any, X: Tensor) -> Tensor:
 
 def _checked_targets(y: Tensor, n_samples: int, estimator: Any) -> Tensor:
     """Return targets as a vector of as many real numbers as there are samples."""
-    if y.is_complex():
-        raise ValueError(f"Complex data not supported: y is expected to be real, got {y.dtype}; pass y.real.")
     # only its shape is looked at, and one sample of a good one is enough: more would be copied
     is_good = y.ndim == 1 or (y.ndim == 2 and y.shape[1] == 1)
     column_or_1d(_stand_in(y[:1] if is_good else y), warn=True)
@@ -100,14 +101,11 @@ def _stand_in(tensor: Tensor) -> np.ndarray[Any, Any]:
     return np.broadcast_to(np.int8(0), tuple(tensor.shape))
 
 
-def _real_and_dense(X: Tensor) -> Tensor:
-    """Return X, or say why it cannot be computed with."""
+def _features(home: Home, X: Any) -> Tensor:
+    """Return X as a tensor at home, or say why it cannot be computed with."""
+    X = _enter(home, X, "X")
     problem = None
-    if X.layout != torch.strided:
-        problem = f"one of layout {X.layout}; pass X.to_dense(), or a sparse matrix of SciPy"
-    elif X.is_complex():
-        problem = f"one of {X.dtype}; pass its real and imaginary parts as features"
-    elif X.is_meta or not _has_float64(X.device):
+    if not _has_float64(X.device):
         problem = f"one on {X.device}, which has no float64; move it to the CPU or a CUDA device"
     elif X.ndim != 2:
         problem = (
@@ -116,6 +114,24 @@ def _real_and_dense(X: Tensor) -> Tensor:
     if problem is not None:
         raise ValueError(f"X is expected to be a dense tensor of real numbers in 2 dimensions, got {problem}.")
     return X
+
+
+def _enter(home: Home, values: Any, name: str) -> Tensor:
+    """Return numbers as a tensor at home, or say why there is no computing with them, wherever they are."""
+    tensor = values if is_tensor(values) else home.enter(values)
+    problem = None
+    if tensor.layout != torch.strided:
+        advice = ", or a sparse matrix of SciPy" if name == "X" else ""
+        problem = f"one of layout {tensor.layout}; pass {name}.to_dense(){advice}"
+    elif tensor.is_complex():  # in scikit-learn's words, which its checks look for
+        problem = f"one of {tensor.dtype}: Complex data not supported; pass {name}.real"
+    elif tensor.is_meta:
+        problem = "one on the device meta, which holds no numbers; pass a tensor on the CPU or on a GPU"
+    if problem is not None:
+        raise ValueError(f"{name} is expected to be a dense tensor of real numbers, got {problem}.")
+    if tensor.is_floating_point() and tensor.element_size() == 1:  # which PyTorch stores, and hardly computes with
+        tensor = tensor.float()
+    return home.enter(tensor)
 
 
 def _has_float64(device: Any) -> bool:
@@ -144,7 +160,8 @@ def _finite(values: Tensor, name: str, estimator: Any) -> Tensor:
 
 def classes_and_codes(y: Any, device: Any) -> tuple[npt.NDArray[Any], Tensor]:
     """Return the sorted labels, on the host, and which of them every sample has; of two numbers unsorted."""
-    if not is_tensor(y):
+    if not is_tensor(y) or y.dtype in _HARDLY_COMPUTED:
+        y = on_host(y)
         check_classification_targets(y)
         classes, codes = np.unique(y, return_inverse=True)
         return classes, torch.as_tensor(codes, device=device)

@@ -102,7 +102,8 @@ class Home:
         import torch
 
         if is_tensor(values):
-            return values.detach().to(self.tensor_device)
+            # what a view says of signs is written out: kernels and NumPy read the memory as it is
+            return values.detach().to(self.tensor_device).resolve_conj().resolve_neg()
         if _is_foreign(values):
             try:
                 return torch.from_dlpack(values).to(self.tensor_device)

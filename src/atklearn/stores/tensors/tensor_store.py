@@ -8,38 +8,38 @@ X. What crosses to the host is small, a few times per Newton step.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 import torch
+from scipy.linalg.lapack import dtrttf
 from torch import Tensor
 
 from atklearn.core.coordinates import Rotation, Units, helpful_units, is_worth_rotating, looked_at, rotate
+from atklearn.core.packed import PackedSymmetric
 from atklearn.core.point import Bound, Form, Gram, Reading, SettledSums, Sides
 from atklearn.core.ranking import Between, rank
 from atklearn.core.store import Store, spread_places
 from atklearn.losses.individual import Array, IndividualLoss, Kink
 from atklearn.runtime.namespaces import is_quicker_on_host
-from atklearn.stores.compiled import CompiledRows
-from atklearn.stores.tensors import triton_proof, triton_standing
-from atklearn.stores.tensors.tensor_curvature import Stratum, gram_of
-from atklearn.stores.tensors.tensor_losses import Expansion, TensorLoss
+from atklearn.stores.compiled import CompiledRows, tell_enough
+from atklearn.stores.tensors.tensor_losses import TensorLoss
 from atklearn.stores.tensors.tensor_matrix import TensorMatrix
+from atklearn.stores.tensors.tensor_state import PickedRows, RowWeights, Stratum, TensorState
 from atklearn.stores.tensors.triton_language import serves
-from atklearn.stores.tensors.triton_losses import KernelLoss
-from atklearn.stores.tensors.triton_standing import Asked
 
-__all__ = ["TensorRows", "TensorState", "TensorSubset"]
+__all__ = ["TensorRows", "TensorSubset", "largest_places"]
+
+Numbers: TypeAlias = "Tensor | Array"
+"""One number per row, of this store or of another one."""
 
 # So many numbers of X take a device hardly longer than to be told to pass over them.
 _MOMENT = 1 << 28
 # Up to so many, places are drawn on the host, as for other rows; more are drawn on the device, which is quicker.
 _FEW_PLACES = 1 << 16
-# Samples at a time: so that what is computed on the way stays small beside X, on a CPU in the cache.
-_CPU_BLOCK, _GPU_BLOCK = 1 << 16, 1 << 24
 
 
 class TensorRows(Store):
@@ -84,7 +84,7 @@ class TensorRows(Store):
         self.min_efficient_rows = _MOMENT // max(self.n_columns, 1) if self.is_remote else 1
         self.each = _each(mass)  # the mass of every row, if they are alike
         self.total = float(mass.sum()) if self.each is None else self.each * self.n_rows
-        self.paid = TensorLoss(loss)
+        self.paid = TensorLoss(loss, X.device if serves(X) else None)
         self._conditioned: dict[bool, tuple[TensorRows, Units | Rotation] | None] = {}
 
     @cached_property
@@ -93,22 +93,19 @@ class TensorRows(Store):
         least, most = torch.stack(torch.aminmax(self.y)).tolist()
         return float(least), float(most)
 
-    def tensor_of(self, numbers: Any) -> Tensor:
-        """Return numbers, one per row, as a tensor where X lies."""
-        return torch.as_tensor(numbers, dtype=torch.float64).to(self.X.device)
-
     # States
 
-    def stand(self, z: Array, k: float, density: Any) -> TensorState:
+    def stand(self, z: Array, k: float, density: Numbers | None) -> TensorState:
         """Return the rows at z; where cold starts begin, without a pass over X."""
-        f = self.matrix.predict(z) if z.any() else torch.zeros_like(self.mass)
-        return TensorState(
-            self.paid, self.y, self.mass, k, f, density=None if density is None else self.tensor_of(density)
-        )  # fmt: skip
+        f = self.predict(z) if z.any() else torch.zeros_like(self.mass)
+        return self._at(k, f, None if density is None else self.matrix.tensor_of(density))
+
+    def _at(self, k: float, f: Tensor, density: Tensor | None) -> TensorState:
+        return TensorState(self.paid, self.y, self.mass, k, f, density=density)
 
     def predict(self, direction: Array) -> Tensor:
         """Return the predictions of a direction."""
-        return self.matrix.predict(direction)
+        return self.matrix.predict(*self.split(direction))
 
     def moved(self, state: TensorState, t: float, along: Tensor) -> TensorState:
         """Return the rows at ``f + t along``, which is computed where it is needed."""
@@ -116,21 +113,21 @@ class TensorRows(Store):
 
     def shifted(self, state: TensorState, amount: float) -> TensorState:
         """Return the rows at ``f + amount``."""
-        return TensorState(self.paid, self.y, self.mass, state.k, state.f + amount, density=self.densities(state))
+        return self._at(state.k, state.f + amount, self.densities(state))
 
     def densities(self, state: TensorState) -> Tensor:
         """Return the densities: as given, or of the last smoothing."""
         if state.density is None:
             if state.centre is None:
-                state.density = self.tensor_of([self.alike(state.k)]).expand(self.n_rows)
+                state.density = self.matrix.tensor_of([self.alike(state.k)]).expand(self.n_rows)
             else:
                 state.density = state.settled_densities()
         return state.density
 
     def prediction_range(self, state: TensorState) -> tuple[float, float]:
         """Return the smallest and the largest prediction."""
-        if state.look is not None:
-            return state.look.low, state.look.high
+        if state.seen is not None:
+            return state.seen.low, state.seen.high
         low, high = torch.stack(torch.aminmax(state.f)).tolist()
         return low, high
 
@@ -140,43 +137,25 @@ class TensorRows(Store):
         self, state: TensorState, centre: Tensor, mu: float, lam: float, along: Tensor | None
     ) -> tuple[SettledSums, TensorState]:
         """Return the sums at a threshold, and the state with its pulls."""
-        pulls = torch.empty_like(state.start)
-        if state.has_kernels:
-            operands, t, way = state.line(centre, along)
-            numbers = triton_standing.search(operands, mu, lam, t, way, pulls, most=1)[0]
-        else:
-            looked = [part.look_at(centre[rows], mu, lam, pulls[rows], way) for rows, part, way in state.along(along)]
-            sums, lows, highs = (torch.stack(parts) for parts in zip(*looked, strict=True))
-            numbers = torch.cat([sums.sum(0), -lows.amin()[None], highs.amax()[None]]).cpu().numpy()
-        return self._settled(state, centre, mu, lam, pulls, numbers)
+        numbers, pulls = state.look(centre, mu, lam, along)
+        return self._sums(state.k, numbers), state.settled(centre, mu, lam, numbers, pulls)
 
-    def _settled(
-        self, state: TensorState, centre: Tensor, mu: float, lam: float, pulls: Tensor, numbers: Array
-    ) -> tuple[SettledSums, TensorState]:
-        """Return sums and state from numbers in the order of :func:`triton_standing.search`."""
-        tied, full = (Stratum(int(part[0]), part[1], part[2]) for part in (numbers[13:16], numbers[16:19]))
-        look = Glance(-float(numbers[-2]), float(numbers[-1]), tied, full)
-        settled = state.settled(centre, mu, lam, pulls, look)
-        return SettledSums(*numbers[:13].tolist())._replace(total=self.total / state.k), settled
+    def _sums(self, k: float, numbers: Array) -> SettledSums:
+        return SettledSums(*[*numbers[:9].tolist(), self.total / k, *numbers[9:12].tolist()])
 
     def top(self, state: TensorState, centre: Tensor, mu: float) -> float:
         """Return the threshold above which every density is zero."""
-        lines = [part.expansion().s + mu * centre[rows] for rows, part in state.parts()]
-        tops = [(line.abs() if self.kink.is_two_sided else line).amax() for line in lines]
-        return max(float(torch.stack(tops).amax()), 0.0)
+        return state.top(centre, mu)
 
     def smoothed(
         self, state: TensorState, centre: Tensor, mu: float, guess: float, along: Tensor | None = None
     ) -> tuple[Reading, TensorState]:
         """Search by kernels that find out themselves where to look next, as long as nothing is out of the ordinary."""
         if state.has_kernels:
-            pulls = torch.empty_like(state.start)
-            operands, t, way = state.line(centre, along)
-            numbers, lam, is_found = triton_standing.search(operands, mu, guess, t, way, pulls)
+            numbers, pulls, guess, is_found = state.search(centre, mu, guess, along)
             if is_found:
-                sums, settled = self._settled(state, centre, mu, lam, pulls, numbers)
-                return Reading.of(lam, sums), settled
-            guess = lam
+                reading = Reading.of(guess, self._sums(state.k, numbers))
+                return reading, state.settled(centre, mu, guess, numbers, pulls)
         return super().smoothed(state, centre, mu, guess, along)
 
     # Derivatives
@@ -189,57 +168,23 @@ class TensorRows(Store):
 
     def gram(self, state: TensorState, mu: float, *, form: Form, cautious: bool, most: int | None, seed: int) -> Gram:
         """Return the weighted Gram matrix of a settled state."""
-        return gram_of(self.matrix, state, mu, form=form, cautious=cautious, most=most, seed=seed)
+        everything = _HessianRows(self.matrix, state, mu, cautious, PickedRows())
+        rows = replace(everything, picked=_pick(everything, most, seed))
+        return _gram_of(rows, form)
 
     # Proof
 
     def sides(self, state: TensorState) -> Sides:
         """Return pulls and masses."""
-        density = self.densities(state)
-        if state.has_kernels:
-            return Sides(*triton_proof.weigh_sides(state.operands, density).tolist())
-        sums = []
-        for rows, part in state.parts():
-            u = part.mass / state.k
-            side, weight = density[rows] * part.expansion().slope, u * density[rows].abs()
-            parts = [
-                (u * side).clamp(min=0.0), (-u * side).clamp(min=0.0), weight * (side > 0.0), weight * (side < 0.0),
-                weight * (side == 0.0),
-            ]  # fmt: skip
-            sums.append(torch.stack([each.sum() for each in parts]))
-        return Sides(*torch.stack(sums).sum(0).tolist())
+        return state.sides(self.densities(state))
 
     def scaled(self, state: TensorState, up: float, down: float, level: float) -> TensorState:
         """Return the state with other densities, and their pulls."""
-        density = self.densities(state)
-        if state.has_kernels:
-            r, a, _ = triton_proof.scale_sides(state.operands, density, up, down, level, 0.0)
-        else:
-            r, a = torch.empty_like(state.f), torch.empty_like(state.f)
-            for rows, part in state.parts():
-                given, slope = density[rows], part.expansion().slope
-                side = given * slope
-                r[rows] = torch.where(side > 0.0, up * given, torch.where(side < 0.0, down * given, level * given))
-                torch.mul(part.mass / state.k * r[rows], slope, out=a[rows])
-        return TensorState(self.paid, self.y, self.mass, state.k, state.f, density=r, pulls=a)
+        return state.scaled(self.densities(state), up, down, level)
 
     def bound(self, exact: TensorState, feasible: TensorState, lam: float) -> Bound:
         """Return the sums over all rows."""
-        r, a = self.densities(feasible), feasible.pulls
-        assert a is not None
-        if exact.has_kernels:
-            numbers = triton_proof.read_slack(feasible.operands, exact.f, r, lam)
-        else:
-            sums = []
-            for rows, part in exact.parts():
-                u, s, density = part.mass / exact.k, part.expansion().s, r[rows].abs()
-                before = self.paid.expand(feasible.f[rows], part.y).s
-                over = ((s.abs() if self.kink.is_two_sided else s) - lam).clamp(min=0.0)
-                parts = u * over, u * (over - (r[rows] * s - lam * density)), u * density, u * r[rows] * (s - before)
-                sums.append(torch.stack([each.sum() for each in parts]))
-            numbers = torch.stack(sums).sum(0)
-        above, slack, mass, change = numbers.tolist()
-        return Bound(above, slack, mass, change - float((a * (exact.f - feasible.f)).sum()))
+        return exact.bound(feasible, lam)
 
     def least(self, state: TensorState) -> float:
         """Return the smallest loss."""
@@ -308,16 +253,16 @@ class TensorRows(Store):
             centre = np.zeros(self.n_features) if units is None else units.centre
             rotation = rotate(self.X.cpu().numpy(), centre)
             if rotation is not None:
-                factor = self.tensor_of(rotation.factor)
+                factor = self.matrix.tensor_of(rotation.factor)
                 return self._like(factor, y_shifted, None), rotation.shifted(shift)
         return None if units is None else (self._like(self.X, y_shifted, units), units)
 
-    def _like(self, X: Tensor, y: Tensor, units: Units | None) -> TensorRows:
-        return TensorRows(X, y, self.mass, self.loss, self.ones is not None, units)
+    def _like(self, X: Tensor, y: Tensor, units: Units | None, loss: IndividualLoss | None = None) -> TensorRows:
+        return TensorRows(X, y, self.mass, loss or self.loss, self.ones is not None, units)
 
     def paying(self, loss: IndividualLoss) -> TensorRows:
         """Return the same samples with another loss."""
-        return TensorRows(self.X, self.y, self.mass, loss, self.ones is not None, self.matrix.units)
+        return self._like(self.X, self.y, self.matrix.units, loss)
 
     def aiming_at(self, y: Tensor) -> TensorRows:
         """Return the same samples with other targets."""
@@ -328,22 +273,22 @@ class TensorRows(Store):
         squares = self.matrix.column_squares(self.mass)[: self.n_features]
         return float(squares.sum()) / self.total + (self.ones is not None)
 
-    def holds(self, density: Any) -> bool:
+    def holds(self, density: Numbers) -> bool:
         """Say whether densities are of as many rows."""
         return tuple(np.shape(density)) == (self.n_rows,)
 
-    def blend(self, terms: Sequence[tuple[float, Any]], k: float) -> Tensor:
+    def blend(self, terms: Sequence[tuple[float, Numbers]], k: float) -> Tensor:
         """Return a linear combination of densities, made feasible."""
-        out = terms[0][0] * self.tensor_of(terms[0][1])
+        out = terms[0][0] * self.matrix.tensor_of(terms[0][1])
         for factor, density in terms[1:]:
-            out.add_(self.tensor_of(density), alpha=factor)
+            out.add_(self.matrix.tensor_of(density), alpha=factor)
         out.clamp_(-1.0 if self.paid.kink.is_two_sided else 0.0, 1.0)
         size = float((self.mass * out.abs()).sum())
         return out.mul_(k / size) if size > k else out
 
-    def sample_weights(self, density: Any, k: float) -> Tensor:
+    def sample_weights(self, density: Numbers, k: float) -> Tensor:
         """Return ``u |r|``."""
-        return self.tensor_of(density).abs() * self.mass / k
+        return self.matrix.tensor_of(density).abs() * self.mass / k
 
 
 def _each(mass: Tensor) -> float | None:
@@ -355,27 +300,25 @@ def _each(mass: Tensor) -> float | None:
 
 
 def _between(losses: Tensor, mass: Tensor | None, low: float, high: float, share: float) -> Between:
-    """Return what losses say of an interval; amounts are mass, or numbers if there is None."""
-    n = len(losses)
-    if low == -np.inf and high == np.inf:
-        step = max(int(1.0 / share), 1)
-        total = float(n) if mass is None else float(mass.sum())
-        told = losses[::step].cpu().numpy()
-        weights = np.full(told.size, total / told.size) if step > 1 or mass is None else mass.cpu().numpy()
-        least, most = (-np.inf, np.inf) if step > 1 else (float(told.min()), float(told.max()))
-        return Between(0.0, total, n, told, weights, step > 1, least, most)
-    is_above, is_inside = losses > high, (losses >= low) & (losses <= high)
-    above = float((is_above if mass is None else mass * is_above).sum())
-    inside, amounts = losses[is_inside], None if mass is None else mass[is_inside]
-    count = len(inside)
+    """Return what losses say of an interval; amounts are mass, or numbers if there is None.
+
+    If few of those inside are wanted, the others do not come to the host.
+    """
+    above, ends = 0.0, [-np.inf, np.inf]
+    is_everything = low == -np.inf and high == np.inf
+    if not is_everything:
+        is_above, is_inside = losses > high, (losses >= low) & (losses <= high)
+        above = float((is_above if mass is None else mass * is_above).sum())
+        losses, mass = losses[is_inside], None if mass is None else mass[is_inside]
+    count = len(losses)
     step = -(-count // max(int(share * count), 1))
-    if step > 1:  # the others need not come to the host
-        amount = float(count) if amounts is None else float(amounts.sum())
-        least, most = torch.stack(torch.aminmax(inside)).tolist()
-        told = inside[::step].cpu().numpy()
-        return Between(above, amount, count, told, np.full(told.size, amount / told.size), True, least, most)
-    told = inside.cpu().numpy()
-    return Between.inside_of(above, told, np.ones(count) if amounts is None else amounts.cpu().numpy(), 1.0)
+    told = losses[::step].cpu().numpy() if count else np.empty(0)
+    if step <= 1:
+        return Between.inside_of(above, told, np.ones(count) if mass is None else mass.cpu().numpy(), 1.0)
+    if not is_everything:
+        ends = torch.stack(torch.aminmax(losses)).tolist()
+    amount = float(count) if mass is None else float(mass.sum())
+    return Between(above, amount, count, told, np.full(told.size, amount / told.size), True, *ends)
 
 
 def largest_places(losses: Tensor, count: int) -> Tensor:
@@ -405,207 +348,156 @@ class TensorSubset:
         self.whole, self.places = whole, places
         self.rows = whole.part(places)
 
-    def restrict(self, density: Any) -> Any:
+    def restrict(self, density: Numbers) -> Numbers:
         """Return the densities of these rows."""
-        picked = self.whole.tensor_of(density)[self.places]
+        picked = self.whole.matrix.tensor_of(density)[self.places]
         return picked.cpu().numpy() if isinstance(self.rows, CompiledRows) else picked
 
-    def extend(self, density: Any) -> Tensor:
+    def extend(self, density: Numbers) -> Tensor:
         """Return densities of all rows."""
         out = torch.zeros(self.whole.n_rows, dtype=torch.float64, device=self.places.device)
-        out[self.places] = self.whole.tensor_of(density)
+        out[self.places] = self.whole.matrix.tensor_of(density)
         return out
 
 
+# The generalised Hessian of the smoothed loss: which rows go in, with which weights; as a matrix or by products
+
+_RUN = 8  # neighbouring rows drawn together
+_PART = 0.125  # of all rows: more are not worth to be looked for
+# A device multiplies rows quicker than it gathers them: more than these tell nothing new.
+_ENOUGH, _ENOUGH_PER_COLUMN = 1 << 20, 400
+_BLOCK = 1 << 25  # numbers that are scaled at a time
+_GOLDEN = 0.6180339887498949  # whose multiples are spread most evenly, as to their fractions
+
+
 @dataclass(frozen=True)
-class Glance:
-    """What a smoothing has seen beside its sums.
+class _HessianRows:
+    """The rows of a Hessian, scaled block by block."""
 
-    Attributes
-    ----------
-    low, high : float
-        The smallest and the largest prediction.
-    tied, full : Stratum
-        The samples between the bounds of their density, and those at the upper.
-    """
-
-    low: float
-    high: float
-    tied: Stratum
-    full: Stratum
-
-
-class TensorState:
-    """All rows at one z and one k, or some of them.
-
-    Parameters
-    ----------
-    loss : TensorLoss
-    y, mass : Tensor of shape (n,)
-        Where all masses are alike, one number expanded.
-    k : float
-    start : Tensor of shape (n,)
-        Predictions are ``start + t * direction``.
-    t : float
-    direction : Tensor of shape (n,), default=None
-    density, pulls : Tensor of shape (n,), default=None
-        Densities as they are given, and ``u r s'``, as long as they are known.
-    """
-
-    def __init__(
-        self, loss: TensorLoss, y: Tensor, mass: Tensor, k: float, start: Tensor, t: float = 0.0,
-        direction: Tensor | None = None, density: Tensor | None = None, pulls: Tensor | None = None,
-    ) -> None:  # fmt: skip
-        self.loss, self.y, self.mass, self.k = loss, y, mass, k
-        self.start, self.t, self.direction = start, t, direction
-        self.density, self.pulls = density, pulls
-        self.centre: Tensor | None = None  # of the last smoothing, with its mu and threshold
-        self.mu, self.lam = 1.0, 0.0
-        self.look: Glance | None = None
+    matrix: TensorMatrix
+    at: TensorState
+    mu: float
+    cautious: bool
+    picked: PickedRows
 
     @property
-    def f(self) -> Tensor:
-        """The predictions."""
-        if self.direction is not None:
-            self.start, self.direction = torch.add(self.start, self.direction, alpha=self.t), None
-        return self.start
+    def count(self) -> int:
+        return self.matrix.n_rows if self.picked.places is None else len(self.picked.places)
 
-    def settled(self, centre: Tensor, mu: float, lam: float, pulls: Tensor, look: Glance) -> TensorState:
-        """Return the state with the densities at a threshold."""
-        state = TensorState(self.loss, self.y, self.mass, self.k, self.start, self.t, self.direction, pulls=pulls)
-        state.centre, state.mu, state.lam, state.look = centre, mu, lam, look
-        return state
+    def weigh(self, begin: int, end: int) -> RowWeights:
+        return self.at.weigh(self.mu, self.picked, begin, end, cautious=self.cautious)
 
-    @property
-    def has_kernels(self) -> bool:
-        """Whether passes over these samples are kernels of a GPU."""
-        return serves(self.start) and self.loss.for_kernels(self.start.device) is not None
-
-    @property
-    def operands(self) -> triton_standing.Operands:
-        """What kernels take; the centre is that of the last smoothing, or does not count."""
-        centre = self.mass if self.centre is None else self.centre
-        return triton_standing.Operands(self._kernel_loss, self.f, self.y, centre, self.mass, self.k)
-
-    @property
-    def _kernel_loss(self) -> KernelLoss:
-        loss = self.loss.for_kernels(self.start.device)
-        assert loss is not None  # else there are no kernels
-        return loss
-
-    def line(self, centre: Tensor, along: Tensor | None) -> tuple[triton_standing.Operands, float, Tensor | None]:
-        """Return what kernels take that look along a direction: where it starts, how far to go, and which it is."""
-        t, way = (0.0, along) if along is None or self.direction is None else (self.t, self.direction)
-        f = self.f if t == 0.0 else self.start
-        return triton_standing.Operands(self._kernel_loss, f, self.y, centre, self.mass, self.k), t, way
-
-    def parts(self) -> Iterator[tuple[slice, TensorState]]:
-        """Yield the samples in blocks, and which they are; none are one block."""
-        for rows, part, _ in self.along(None):
-            yield rows, part
-
-    def along(self, along: Tensor | None) -> Iterator[tuple[slice, TensorState, Tensor | float]]:
-        """Yield blocks of samples, and predictions of a direction for them."""
-        start, direction = (self.f, None) if along is None else (self.start, self.direction)
-        n, size = len(start), _CPU_BLOCK if start.device.type == "cpu" else _GPU_BLOCK
-        for begin in range(0, max(n, 1), size):
-            rows = slice(begin, min(begin + size, n))
-            way = None if direction is None else direction[rows]
-            part = TensorState(self.loss, self.y[rows], self.mass[rows], self.k, start[rows], self.t, way)
-            yield rows, part, 0.0 if along is None else along[rows]
-
-    def take(self, places: Tensor | slice) -> TensorState:
-        """Return some of the samples, with the centre they were smoothed around."""
-        part = TensorState(self.loss, self.y[places], self.mass[places], self.k, self.f[places])
-        part.mu, part.lam = self.mu, self.lam
-        part.centre = None if self.centre is None else self.centre[places]
-        return part
-
-    def expansion(self) -> Expansion:
-        """Return smooth part, slope and curvature of all samples."""
-        return self.loss.expand(self.f, self.y)
-
-    def look_at(
-        self, centre: Tensor, mu: float, lam: float, pulls: Tensor, along: Tensor | float
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Sum up what the densities at a threshold say; fill ``pulls`` with ``u r s'``; return the ends of f, too."""
-        u, (s, slope, bend) = self.mass / self.k, self.expansion()
-        r = _densities(self.loss, s, centre, mu, lam)
-        density, value, distance = r.abs(), u * (r * s).abs(), s - lam
-        a = torch.mul(u * r, slope, out=pulls)
-        over = ((s.abs() if self.loss.kink.is_two_sided else s) - lam).clamp(min=0.0)
-        tied, full = (density > 0.0) & (density < 1.0), (density >= 1.0) & self._enters(slope, bend)
-        tied_weight, full_weight = u * tied * (density * bend + slope**2 / mu), u * full * bend
-        sums = torch.stack([
-            (u * over).sum(),
-            (u * (over - (r * s - lam * density))).sum(),
-            (u * density).sum(),
-            (u * tied).sum(),
-            a.clamp(min=0.0).sum(),
-            (-a).clamp(min=0.0).sum(),
-            (value * (a > 0.0)).sum(),
-            (value * (a < 0.0)).sum(),
-            (a * along).sum(),
-            u.sum(),
-            (u * distance).sum(),
-            (u * distance**2).sum(),
-            (u * s.abs()).sum(),
-            tied.sum(), tied_weight.sum(), (tied_weight**2).sum(),
-            full.sum(), full_weight.sum(), (full_weight**2).sum(),
-        ])  # fmt: skip
-        return sums, self.f.amin(), self.f.amax()
-
-    def settled_densities(self) -> Tensor:
-        """Return the densities of the last smoothing, shape (n,)."""
-        assert self.centre is not None
-        if self.has_kernels:
-            return triton_standing.filled(self.operands, Asked.DENSITY, self.mu, self.lam)
-        return self._filled(
-            lambda rows, part: _densities(self.loss, part.expansion().s, self.centre[rows], self.mu, self.lam)  # type: ignore[index]
-        )
-
-    def strata(self) -> Tensor:
-        """Return 1 for samples between the bounds of their density, 2 for those at the upper: int8, shape (n,).
-
-        All others, and those at the upper that have no curvature, do not go into the Hessian: 0.
-        """
-        if self.has_kernels:
-            return triton_standing.filled(self.operands, Asked.STRATUM, self.mu, self.lam)
-
-        def stratum(rows: slice, part: TensorState) -> Tensor:
-            s, slope, bend = part.expansion()
-            size = _densities(self.loss, s, self.centre[rows], self.mu, self.lam).abs()  # type: ignore[index]
-            full = (size >= 1.0) & self._enters(slope, bend)
-            return torch.where(full, 2, ((size > 0.0) & (size < 1.0)).to(torch.int8)).to(torch.int8)
-
-        return self._filled(stratum)
-
-    def _enters(self, slope: Tensor, bend: Tensor) -> Tensor:
-        """Say which samples, their density being at its upper bound, go into the Hessian, be it a cautious one."""
-        return (bend > 0.0) | (slope != 0.0) if self.loss.kink is Kink.NONE else bend > 0.0
-
-    def losses(self) -> Tensor:
-        """Return the losses, shape (n,); those with a positive part without it."""
-        if self.has_kernels:
-            return triton_standing.filled(self.operands, Asked.LOSS)
-        two_sided = self.loss.kink.is_two_sided
-        return self._filled(lambda _, part: part.expansion().s.abs() if two_sided else part.expansion().s.clone())
-
-    def slopes(self) -> Tensor:
-        """Return the slopes of the smooth parts, shape (n,)."""
-        if self.has_kernels:
-            return triton_standing.filled(self.operands, Asked.SLOPE)
-        return self._filled(lambda _, part: part.expansion().slope)
-
-    def _filled(self, compute: Callable[[slice, TensorState], Tensor]) -> Tensor:
-        parts = [compute(rows, part) for rows, part in self.parts()]
-        return parts[0] if len(parts) == 1 else torch.cat(parts)
+    def blocks(self) -> Iterator[tuple[RowWeights, Tensor]]:
+        """Yield weights of rows and the rows times the roots of these, shape (m, n_columns)."""
+        size = max(_BLOCK // self.matrix.n_columns, 1)
+        for begin in range(0, max(self.count, 1), size):
+            weights = self.weigh(begin, min(begin + size, self.count))
+            yield weights, self.matrix.scaled(self.picked.places, begin, weights.roots)
 
 
-def _densities(loss: TensorLoss, s: Tensor, centre: Tensor, mu: float, lam: float) -> Tensor:
-    """Return the densities at a smoothing around a centre and a threshold."""
-    if not loss.kink.is_two_sided:
-        # (s - lam) / mu, not s / mu - lam / mu: for small mu the latter cancels
-        return (centre + (s - lam) / mu).clamp(0.0, 1.0)
-    sign = torch.where(centre + s / mu < 0.0, -1.0, 1.0).to(s.dtype)
-    return sign * (sign * centre + (sign * s - lam) / mu).clamp(0.0, 1.0)
+def _gram_of(rows: _HessianRows, form: Form) -> Gram:
+    """Return the Gram matrix, whole or packed, or as the function v -> H v with its diagonal."""
+    n, device = rows.matrix.n_columns, rows.matrix.X.device
+    size = n if form == "product" else n * n
+    numbers = torch.zeros(size + n + 1, dtype=torch.float64, device=device)  # which come to the host at once
+    sums, pulls, ties = numbers[:size], numbers[size:-1], numbers[-1]
+    for weights, scaled in rows.blocks():
+        if form == "product":
+            sums += (scaled**2).sum(0)
+        else:
+            sums.view(n, n).addmm_(scaled.T, scaled)
+        pulls.addmv_(scaled.T, weights.ratios)
+        ties += weights.ties.sum()
+    found = numbers.cpu().numpy()
+    told = Gram(found[size:-1], float(found[-1]), rows.picked.is_sampled)
+    if form == "product":
+        return told._replace(product=lambda v: _product(rows, v), diagonal=found[:size])
+    H = found[:size].reshape(n, n)
+    if form == "matrix":
+        return told._replace(matrix=H)
+    packed = PackedSymmetric(n)
+    packed.numbers = dtrttf(H, uplo="L")[0]
+    return told._replace(packed=packed)
+
+
+def _product(rows: _HessianRows, v: Array) -> Array:
+    """Return H v: one pass over the rows."""
+    vector = rows.matrix.tensor_of(v)
+    out = torch.zeros_like(vector)
+    for _, scaled in rows.blocks():
+        out += scaled.T @ (scaled @ vector)
+    return np.asarray(out.cpu().numpy())
+
+
+def _pick(everything: _HessianRows, most: int | None, seed: int) -> PickedRows:
+    """Return the rows that have weight: all, or about ``most`` of either stratum."""
+    at, seen = everything.at, everything.at.seen
+    assert seen is not None
+    tied, full = strata = seen.tied, seen.full
+    n, columns, count = len(at.f), everything.matrix.n_columns, tied.n_rows + full.n_rows
+    if most is None or count <= most:
+        if count > _PART * n:
+            return PickedRows()
+        return PickedRows(torch.nonzero(at.strata()).ravel(), count)
+    most = min(most, max(_ENOUGH, _ENOUGH_PER_COLUMN * columns))
+    shift = np.random.default_rng(seed).random()
+    if any(
+        stratum.n_rows > most and not tell_enough(most, columns, stratum.n_rows, stratum.weight, stratum.square)
+        for stratum in strata
+    ):
+        return _pick_by_weight(everything, strata, most, shift)
+    if tied.n_rows > max(most, _PART * n):  # so many that draws from all rows meet enough of them
+        drawn, scale = _draw(n, 2 * most * n // count, shift, at.f.device)
+        return PickedRows(drawn, 0, (0.0, 0.0, scale, scale), is_sampled=True)
+    codes = at.strata()
+    listed = torch.nonzero(codes == 1).ravel()
+    drawn, scale_tied = _draw(len(listed), most, shift, at.f.device)
+    some_tied = listed[drawn]
+    if full.n_rows > max(most, _PART * n):
+        some_full, scale_full = _draw(n, most * n // full.n_rows, shift, at.f.device)
+    else:
+        listed = torch.nonzero(codes == 2).ravel()
+        drawn, scale_full = _draw(len(listed), most, shift, at.f.device)
+        some_full = listed[drawn]
+    places = torch.cat([some_tied, some_full])
+    return PickedRows(places, len(some_tied), (scale_tied, 0.0, 0.0, scale_full), is_sampled=True)
+
+
+def _pick_by_weight(everything: _HessianRows, strata: tuple[Stratum, Stratum], most: int, shift: float) -> PickedRows:
+    """Return rows drawn as often as they weigh: where few carry the weight, others would tell next to nothing."""
+    weights = everything.weigh(0, everything.count)
+    h, is_tied = weights.roots**2, weights.ties > 0.0
+    del weights
+    picked = []
+    for stratum, members in zip(strata, (is_tied, ~is_tied), strict=True):
+        own = torch.where(members, h, 0.0)
+        if stratum.n_rows <= most:
+            places = torch.nonzero(own).ravel()
+            picked.append((places, torch.ones_like(places, dtype=torch.float64)))
+        else:
+            picked.append(_draw_by_weight(own, most, shift))
+    places, scales = (torch.cat(parts) for parts in zip(*picked, strict=True))
+    return PickedRows(places, own=scales, is_sampled=True)
+
+
+def _draw_by_weight(h: Tensor, count: int, shift: float) -> tuple[Tensor, Tensor]:
+    """Draw places as often as they weigh; return how many each stands for, too."""
+    ends = torch.cumsum(h, 0)
+    steps = torch.arange(count, dtype=torch.float64, device=h.device)
+    # one from each of as many equal parts of the weight, at places in these that follow no pattern
+    along = steps + (shift + _GOLDEN * steps) % 1.0
+    places = torch.searchsorted(ends, along * (ends[-1] / count), right=True).clamp_(max=len(h) - 1)
+    drawn = h[places]
+    return places, torch.where(drawn > 0.0, ends[-1] / count / drawn, 0.0)
+
+
+def _draw(n: int, count: int, shift: float, device: torch.device) -> tuple[Tensor, float]:
+    """Draw about so many of n places, in short runs from equal parts; return how many each stands for, too."""
+    if count >= n:
+        return torch.arange(n, device=device), 1.0
+    runs, length = max(count // _RUN, 1), min(_RUN, n)
+    steps = torch.arange(runs, dtype=torch.float64, device=device)
+    # one shift for all runs: random numbers for each would have to come from the host
+    starts = ((steps + shift) * ((n - length) / runs)).long()
+    places = (starts[:, None] + torch.arange(length, device=device)).ravel()
+    return places, n / len(places)

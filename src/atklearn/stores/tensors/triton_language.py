@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -18,7 +18,7 @@ try:
     import triton.language as tl
 except ImportError:
     HAS_TRITON = False
-    tl: Any = None  # type: ignore[no-redef]
+    tl = None
 
     def jit(kernel):
         """Return what cannot be compiled as it is."""
@@ -34,13 +34,7 @@ else:
 # Kernels are then run by Python, on tensors of the CPU: which tests do where there is no GPU.
 INTERPRETED = HAS_TRITON and os.environ.get("TRITON_INTERPRET") == "1"
 
-__all__ = [
-    "HAS_TRITON", "INTERPRETED", "N_SUMS", "PARTS", "add_up", "constant", "jit", "launch", "on", "processors",
-    "serves", "tl", "totals",
-]  # fmt: skip
-
-N_SUMS = 32  # that a program leaves at most, the last two of them maxima
-PARTS = 64  # programs whose sums are added up at a time
+__all__ = ["HAS_TRITON", "INTERPRETED", "constant", "jit", "launch", "on", "processors", "serves", "tl"]
 
 
 def serves(tensor: Tensor) -> bool:
@@ -75,19 +69,19 @@ def processors(device: torch.device) -> int:
     return int(torch.cuda.get_device_properties(device).multi_processor_count)
 
 
-def _as_double(number: float) -> Any:
+def _as_double(number: float) -> object:
     """Return a number as the interpreter has those that are declared ``tl.float64``: others it may round to float32."""
     handle = import_module("triton.runtime.interpreter").TensorHandle(np.array([number]), tl.float64)
     return tl.tensor(handle, tl.float64)
 
 
-def on(device: torch.device) -> Any:
+def on(device: torch.device) -> AbstractContextManager[object]:
     """Return a context in which a device is the current one."""
     is_current = device.type == "cpu" or device.index in (None, torch.cuda.current_device())
     return nullcontext() if is_current else torch.cuda.device(device)
 
 
-def launch(kernel: Any, grid: tuple[int, ...], device: torch.device, *arguments: Any, warps: int = 4) -> None:
+def launch(kernel: Any, grid: tuple[int, ...], device: torch.device, *arguments: object, warps: int = 4) -> None:
     """Launch a kernel on a device, be it the current one or not."""
     if 0 in grid:  # nothing to do
         return
@@ -95,35 +89,3 @@ def launch(kernel: Any, grid: tuple[int, ...], device: torch.device, *arguments:
         arguments = tuple(_as_double(each) if isinstance(each, float) else each for each in arguments)
     with on(device):
         kernel[grid](*arguments, num_warps=warps)
-
-
-@jit
-def totals(partial, n_parts, n_sums: tl.constexpr, parts: tl.constexpr):
-    """Return the sums of what programs have left; of the last two columns the maxima."""
-    columns = tl.arange(0, n_sums)
-    total = tl.zeros([parts, n_sums], dtype=tl.float64)
-    most = tl.full([parts, n_sums], float("-inf"), dtype=tl.float64)
-    for begin in range(0, n_parts, parts):
-        rows = begin + tl.arange(0, parts)
-        inside = (rows < n_parts)[:, None]
-        found = tl.load(partial + rows[:, None] * n_sums + columns[None, :], mask=inside, other=0.0)
-        total += found
-        most = tl.maximum(most, tl.where(inside, found, float("-inf")))
-    return tl.where(columns < n_sums - 2, tl.sum(total, 0), tl.max(most, 0))
-
-
-@jit
-def _add_up(partial, out, n_parts, n_sums: tl.constexpr, parts: tl.constexpr):
-    tl.store(out + tl.arange(0, n_sums), totals(partial, n_parts, n_sums, parts))
-
-
-def add_up(partial: Tensor) -> Tensor:
-    """Return the sums of what programs have left, shape (N_SUMS,); of the last two columns the maxima.
-
-    Parameters
-    ----------
-    partial : Tensor of shape (n_programs, N_SUMS)
-    """
-    out = torch.empty(N_SUMS, dtype=torch.float64, device=partial.device)
-    launch(_add_up, (1,), partial.device, partial, out, len(partial), N_SUMS, PARTS)
-    return out

@@ -1,4 +1,4 @@
-"""Rows of tensors beyond the laws that all rows obey: the compiled path's answers, other units, blocks, parts."""
+"""Rows of tensors beyond the laws that all rows obey: the compiled path's answers, other units, parts."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 import torch
 from problems import CLASSIFICATION, INTERCEPTS, LOSSES, draw
-from rows_cases import LogCosh, as_array
+from rows_cases import as_array
 
 from atklearn.core.problem import Problem
 from atklearn.core.solve import solve_linear
 from atklearn.losses.individual import INDIVIDUAL_LOSSES
 from atklearn.runtime import namespaces
 from atklearn.stores.compiled import CompiledRows
-from atklearn.stores.tensors import tensor_matrix, tensor_store
 from atklearn.stores.tensors.tensor_store import TensorRows
 
 DEVICES = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
@@ -86,12 +85,6 @@ def test_many_columns_take_other_steps_to_the_same_place(columns):
     np.testing.assert_allclose(found.coef, expected.coef, atol=1e-4)
 
 
-def test_a_loss_of_a_user_is_asked_on_the_host():
-    X, y = draw("squared_error", n=200, d=5, seed=0)
-    expected, found = both(X, y, np.ones(200), LogCosh(), "free", 60.0, 10.0)
-    np.testing.assert_allclose(found.coef, expected.coef, atol=1e-8)
-
-
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize(
     ("loss", "share"), [("log_loss", 0.5), ("hinge", 1.0), ("squared_error", 0.01), ("absolute_error", 0.5)]
@@ -105,25 +98,6 @@ def test_many_rows_are_thinned_drawn_and_put_in_working_sets(loss, share, device
     assert found.lower_bound <= expected.objective <= found.objective + expected.dual_gap
     weights = found.density if device == "cpu" else found.density.cpu()
     assert float(weights.abs().sum()) / (share * y.size) <= 1.0 + 1e-12
-
-
-def test_blocks_change_nothing(monkeypatch):
-    """Whatever is summed up block by block is the same sum."""
-    X, y = draw("log_loss", n=500, d=4, seed=0)
-    X = X.astype(np.float32)
-    rows = tensor_rows_of(X, y, np.linspace(0.5, 2.0, 500), INDIVIDUAL_LOSSES["log_loss"](), True)
-
-    def told():
-        point = rows.point(np.array([0.3, -1.0, 0.5, 0.2, 0.1]), 200.0)
-        reading = point.smooth(0.1)
-        H = point.curvature(0.1, form="matrix").matrix
-        proof = point.prove(balanced=True)
-        return [*reading, *point.gradient(), *H.ravel(), proof.value, proof.slack, *proof.gradient]
-
-    whole = told()
-    monkeypatch.setattr(tensor_store, "_CPU_BLOCK", 64)
-    monkeypatch.setattr(tensor_matrix, "_CPU_BLOCK", 300)
-    np.testing.assert_allclose(told(), whole, rtol=1e-11, atol=1e-13)
 
 
 @pytest.mark.parametrize("loss", ["log_loss", "squared_error"])

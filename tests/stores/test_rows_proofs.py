@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from problems import INTERCEPTS, optimum_by_cvxpy, random_case
 from problems import LOSSES as BUILT_IN
-from rows_cases import LOSSES, SHARES, as_array, average_of_top, make_stand, read_density
+from rows_cases import SHARES, as_array, average_of_top, read_density
 
 from atklearn.core.problem import Problem
 from atklearn.core.solve import solve_linear
@@ -124,20 +124,13 @@ def test_a_part_grows_by_the_largest_losses_above_a_threshold(stand):
             np.testing.assert_allclose(np.sort(losses[added])[::-1], candidates[:count], rtol=1e-12)
 
 
-def test_a_part_is_the_same_samples(stand):
+def test_a_part_is_the_same_samples_and_its_densities_are_densities_of_all_with_the_same_value(stand):
     z, k = stand.coefficients(), 0.1 * stand.rows.total
     part = stand.rows.point(z, k).largest(11)
-    kept = places(part, stand.rows)
-    f = (stand.design @ z)[kept]
-    assert part.rows.point(z, k).reach() == pytest.approx(np.ptp(np.append(f, stand.y[kept])))
+    kept, point = places(part, stand.rows), part.rows.point(z, k)
+    assert point.reach() == pytest.approx(np.ptp(np.append((stand.design @ z)[kept], stand.y[kept])))
     assert part.rows.total == pytest.approx(stand.mass[kept].sum())
     assert (part.rows.loss, part.rows.ones) == (stand.rows.loss, stand.rows.ones)
-
-
-def test_densities_of_a_part_are_densities_of_all_with_the_same_value(stand):
-    z, k = stand.coefficients(), 0.1 * stand.rows.total
-    part = stand.rows.point(z, k).largest(11)
-    point = part.rows.point(z, k)
     point.smooth(0.1)
     density = point.prove(balanced=False).density
     extended = part.extend(density)
@@ -208,15 +201,6 @@ def test_the_same_samples_may_pay_another_loss(stand):
     assert rows.point(z, k).prove(balanced=False).value == pytest.approx(
         average_of_top(other(stand.design @ z, stand.y), stand.mass, k), rel=1e-12
     )
-
-
-@pytest.mark.parametrize("loss", LOSSES)
-def test_single_precision_data_are_the_same_numbers(loss):
-    """Every sum is accumulated in float64, so that rows of float32 tell what float64 ones do."""
-    single, double = make_stand("dense32", loss, ones=True), make_stand("dense64", loss, ones=True)
-    for one, other in zip(single.points(), double.points(), strict=True):
-        np.testing.assert_allclose(one[-1], other[-1], rtol=1e-11, atol=1e-12)
-        np.testing.assert_allclose(one[-2].gradient(), other[-2].gradient(), rtol=1e-11, atol=1e-12)
 
 
 def test_a_proof_at_predictions_that_have_drifted_bounds_every_objective(stand):
