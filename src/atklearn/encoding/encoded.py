@@ -8,7 +8,8 @@ matrices of the host and tensors of PyTorch go the same way; chunks of rows have
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Self, TypeVar
@@ -27,8 +28,8 @@ from atklearn.losses.aggregate import resolve_k
 from atklearn.losses.individual import Array, IndividualLoss
 from atklearn.losses.labels import one_versus_rest
 from atklearn.runtime import threads
-from atklearn.runtime.compiling import FAST_SUMS, HAS_NUMBA, njit
-from atklearn.runtime.messages import refuse_weights, shown
+from atklearn.runtime.compiling import HAS_NUMBA, njit
+from atklearn.runtime.messages import refuse_extremes, refuse_weights, shown
 from atklearn.runtime.namespaces import (
     as_tensor_if_dense,
     home_of,
@@ -42,7 +43,8 @@ from atklearn.stores.compiled import CompiledRows
 __all__ = [
     "Coefficients", "Encoded", "ProblemEncoder", "Problems", "Targets", "check_features", "check_mass",
     "check_training", "class_factors", "class_targets", "enter_features", "enter_training", "intercept_kind",
-    "n_problems", "plain", "problem_names", "regression_targets", "split_in_two",
+    "n_problems", "plain", "problem_names", "refuse_malformed", "regression_targets", "saying_what_overflows",
+    "split_in_two",
 ]  # fmt: skip
 
 _FLOATS = (np.float64, np.float32)
@@ -50,6 +52,19 @@ _FLOATS = (np.float64, np.float32)
 _LARGE = 1_000_000
 
 
+@contextmanager
+def saying_what_overflows() -> Iterator[None]:
+    """Turn what Python says of an integer that no float can hold into a ValueError."""
+    try:
+        yield
+    except OverflowError as error:
+        raise ValueError(
+            f"X, y and sample_weight are expected to be numbers of at most {np.finfo(np.float64).max:.2g}, got an "
+            "integer that is larger; rescale the column it is in, or drop the sample."
+        ) from error
+
+
+@saying_what_overflows()
 def check_training(estimator: Any, X: Any, y: Any, **checks: Any) -> tuple[Any, Any]:
     """Return X as C-ordered array or CSR with 32-bit indices, and y, both checked.
 
@@ -61,30 +76,56 @@ def check_training(estimator: Any, X: Any, y: Any, **checks: Any) -> tuple[Any, 
     **checks
         What else scikit-learn's ``validate_data`` should see to.
     """
+    refuse_malformed(X)
     options: dict[str, Any] = {"accept_sparse": "csr", "dtype": list(_FLOATS), "order": "C"} | checks
     quick = isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype in _FLOATS and X.flags.c_contiguous
-    if HAS_NUMBA and quick and X.size >= _LARGE and _is_finite(X):
+    if quick and X.size >= _LARGE and np.isfinite(_sum_of_squares(X)):
         options["ensure_all_finite"] = False  # as looked at on several threads; else it is said where the trouble is
     X, y = (
         check_X_y(X, on_host(y), **options) if estimator is None else validate_data(estimator, X, on_host(y), **options)
     )
+    if X.dtype == np.float64:  # shorter floats have squares, whatever they are
+        refuse_extremes("X", _sum_of_squares(X.data if sp.issparse(X) else X))
     return _with_small_indices(X), y
 
 
-def _is_finite(X: Array) -> bool:
-    """Say whether a C-ordered array has neither NaN nor infinity."""
-    return bool(np.isfinite(threads.block_sums(_zeros, 1, X.size, 0.5, X.reshape(-1))[0]))
+def _sum_of_squares(values: Array) -> float:
+    """Return the sum of squares of a C-ordered array: infinite, or NaN, if one of them is."""
+    flat = values.reshape(-1)
+    with np.errstate(all="ignore"):
+        return float(np.vdot(flat, flat))
 
 
-@njit(cache=True, nogil=True, fastmath=FAST_SUMS)
-def _zeros(first, last, size, entries, sums):  # type: ignore[no-untyped-def]
-    """Sum up zero times every entry: NaN if one of them is not finite."""
-    for block in range(first, last):
-        part = entries[block * size : (block + 1) * size]  # places that are known to be >= 0: so the loop runs wide
-        total = 0.0
-        for i in range(part.size):
-            total += np.float64(part[i]) * 0.0
-        sums[block, 0] = total
+def refuse_malformed(X: Any) -> None:
+    """Say what is wrong with a sparse matrix whose arrays do not fit together: compiled code would read beyond them."""
+    if not sp.issparse(X) or X.ndim != 2 or X.format not in ("bsr", "coo", "csc", "csr"):
+        return
+    problem = None
+    n_stored = n_used = len(X.data)
+    if X.format == "coo":
+        indices = {"row": (X.row, X.shape[0]), "col": (X.col, X.shape[1])}
+    else:
+        height, width = X.blocksize if X.format == "bsr" else (1, 1)
+        n_lines, n_places = X.shape[0] // height, X.shape[1] // width
+        if X.format == "csc":
+            n_lines, n_places = n_places, n_lines
+        indices = {"indices": (X.indices, n_places)}
+        if X.indptr.shape != (n_lines + 1,):
+            problem = f"an indptr of shape {X.indptr.shape} instead of ({n_lines + 1},)"
+        elif X.indptr[0] != 0 or X.indptr[-1] > n_stored or (X.indptr[1:] < X.indptr[:-1]).any():
+            problem = f"an indptr that does not ascend from 0 to at most {n_stored}"
+        else:
+            n_used = X.indptr[-1]
+    for name, (places, size) in indices.items():
+        if problem is None and places.shape != (n_stored,):
+            problem = f"{n_stored} entries of data, and {name} of shape {places.shape}"
+        elif problem is None and n_used and not 0 <= places[:n_used].min() <= places[:n_used].max() < size:
+            problem = f"{name} outside of 0 to {size - 1}"
+    if problem is not None:
+        raise ValueError(
+            f"A sparse X is expected to hold arrays that fit together, got a {X.format.upper()} matrix of shape "
+            f"{X.shape} with {problem}; build it anew, for example as scipy.sparse.coo_array((data, (rows, columns)))."
+        )
 
 
 def split_in_two(y: npt.NDArray[Any]) -> npt.NDArray[np.int8] | None:
@@ -112,12 +153,15 @@ def _tell_apart(first, last, size, y, low, high, codes, sums):  # type: ignore[n
         sums[block, 0] = others
 
 
+@saying_what_overflows()
 def check_features(estimator: Any, X: Any, **checks: Any) -> Any:
     """Return X to predict from, checked against the features of the fit."""
+    refuse_malformed(X)
     options: dict[str, Any] = {"accept_sparse": "csr", "dtype": list(_FLOATS)} | checks
     return validate_data(estimator, X, reset=False, **options)
 
 
+@saying_what_overflows()
 def check_mass(sample_weight: Any, n_samples: int) -> Array:
     """Return the sample weights as a vector of numbers >= 0, or say what is wrong with them."""
     if sample_weight is None:
@@ -231,6 +275,11 @@ class Targets:
         return float((mass if self.is_whole else mass[self.kept]).sum())
 
     @property
+    def unit(self) -> float:
+        """A power of two near the mean mass: what expects masses near one divides by it, without rounding."""
+        return float(2.0 ** np.round(np.log2(self.total / len(self.mass))))
+
+    @property
     def values(self) -> Any:
         """The targets of each problem, shape (n_problems, n_samples): +1 and -1 for classes, else y itself."""
         if self.classes is None:
@@ -268,7 +317,9 @@ class Targets:
 
 def regression_targets(y: Any, sample_weight: Any = None) -> Targets:
     """Return the targets of a regression."""
-    values = np.asarray(y, dtype=np.float64)
+    with saying_what_overflows():
+        values = np.ascontiguousarray(y, dtype=np.float64)
+    refuse_extremes("y", _sum_of_squares(values), values.any())
     return Targets(values, check_mass(sample_weight, values.size))
 
 
@@ -355,9 +406,11 @@ def class_factors(classes: npt.NDArray[Any], present: Array, class_weight: Any, 
         factors = np.divide(mean, present, where=present > 0, out=np.zeros_like(present))
     else:
         factors = np.asarray(compute_class_weight(class_weight, classes=classes, y=classes))
-    if factors.min() < 0.0 or np.count_nonzero(factors * present) < 2:
+    with np.errstate(over="ignore"):
+        masses = factors * present
+    if factors.min() < 0.0 or np.count_nonzero(masses) < 2 or not np.isfinite(masses.sum()):
         raise ValueError(
-            f"class_weight is expected to give weights >= 0 and a positive one to at least 2 classes, "
+            f"class_weight is expected to give finite weights >= 0 and a positive one to at least 2 classes, "
             f"got {shown(class_weight)}."
         )
     return factors
@@ -453,7 +506,9 @@ class ProblemEncoder:
         weight = check_tensor_mass(sample_weight, X)
         if not self.is_classification:
             y = y if is_tensor(y) else as_tensor_if_dense(np.asarray(y, dtype=np.float64))
-            return Targets(y.double().to(X.device), weight)
+            y = y.double().to(X.device)
+            refuse_extremes("y", float(y @ y), y.any())
+            return Targets(y, weight)
         classes, codes = classes_and_codes(y, X.device)
         return _weighted_by_class(Targets(codes, weight, classes), self.class_weight, self.owner)
 

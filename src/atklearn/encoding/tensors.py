@@ -17,7 +17,7 @@ from sklearn.utils import assert_all_finite, check_array, check_consistent_lengt
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from atklearn.runtime.messages import refuse_weights
+from atklearn.runtime.messages import refuse_extremes, refuse_weights
 from atklearn.runtime.namespaces import Home, Tensor, has_home, is_tensor, on_host
 
 __all__ = [
@@ -55,13 +55,21 @@ def check_tensor_training(estimator: Any, home: Home, X: Any, y: Any, **checks: 
     if has_home(y):
         options.pop("y_numeric", None)
         check_array(seen, **options) if estimator is None else validate_data(estimator, seen, **options)
-        return _finite(as_floats(X), "X", estimator), _checked_targets(home.enter(y), len(X), estimator)
+        return _squarable(_finite(as_floats(X), "X", estimator)), _checked_targets(home.enter(y), len(X), estimator)
     given = (seen, y) if estimator is None else (estimator, seen, y)
     y = (check_X_y if estimator is None else validate_data)(*given, **options)[1]
     if checks.get("y_numeric"):
         y = np.asarray(y, dtype=np.float64)
-    X = _finite(as_floats(X), "X", estimator)
+    X = _squarable(_finite(as_floats(X), "X", estimator))
     return X, home.enter(y) if y.dtype.kind in "biuf" else y
+
+
+def _squarable(X: Tensor) -> Tensor:
+    """Return X, or say that its entries cannot be squared; those of shorter floats always can."""
+    if X.dtype == torch.float64:
+        length = float(torch.linalg.vector_norm(X))
+        refuse_extremes("X", length * length)
+    return X
 
 
 def check_tensor_features(estimator: Any, home: Home, X: Any) -> Tensor:

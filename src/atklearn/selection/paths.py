@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from atklearn.core.grid import solve_grid
 from atklearn.core.problem import Solution
-from atklearn.encoding.encoded import ProblemEncoder, Problems, enter_training, intercept_kind
+from atklearn.encoding.encoded import ProblemEncoder, Problems, enter_training, intercept_kind, refuse_malformed
 from atklearn.losses.aggregate import resolve_k, resolve_trim, warn_of_one_row
 from atklearn.losses.individual import Array, IndividualLoss, resolve_individual_loss, task_of
 from atklearn.ranked.ranked_grid import solve_ranked_grid
@@ -96,6 +96,7 @@ class ATkPath:
             models = coefs.reshape(-1, coefs.shape[-1]), intercepts.reshape(-1)
             scores = tensor_scores(home, as_floats(home.enter(X)), *models).T
             return home.leave(scores.reshape(*intercepts.shape, -1))
+        refuse_malformed(X)
         flat = np.asarray(X @ self.coefs.reshape(-1, self.coefs.shape[-1]).T).T
         return flat.reshape(*self.intercepts.shape, -1) + self.intercepts[..., None]
 
