@@ -16,10 +16,10 @@ from atklearn.core.problem import Solution
 from atklearn.encoding.encoded import ProblemEncoder, Problems, enter_training, intercept_kind, refuse_malformed
 from atklearn.losses.aggregate import resolve_k, resolve_trim, warn_of_one_row
 from atklearn.losses.individual import Array, IndividualLoss, resolve_individual_loss, task_of
-from atklearn.ranked.ranked_grid import solve_ranked_grid
 from atklearn.runtime.messages import shown, stack_level
 from atklearn.runtime.namespaces import home_of, same_home, saying_what_fits
 from atklearn.runtime.threads import steady_blas
+from atklearn.trimmed.solve import solve_trimmed
 
 __all__ = ["ATkPath", "atk_path", "grid_cells", "solve_path"]
 
@@ -197,7 +197,12 @@ def grid_cells(
     amounts = [resolve_k(k, problems.total) for k in ks]
     aside = resolve_trim(trim, min(amounts), problems.total)
     if aside > 0.0:
-        yield from solve_ranked_grid(problems.problems, amounts, Cs, aside, tol=tol, max_iter=max_iter)
+        for i in np.argsort(amounts)[::-1]:
+            before: list[Solution] | None = None  # at the next smaller C
+            for j in np.argsort(Cs):
+                cell = problems.at(amounts[i], float(Cs[j])).problems
+                before = solve_trimmed(cell, aside, tol=tol, max_iter=max_iter, starts=before).solutions
+                yield int(i), int(j), before
         return
     paths = [solve(problem, amounts, Cs, tol=tol, max_iter=max_iter) for problem in problems.problems]
     for cells in zip(*paths, strict=True):
