@@ -26,8 +26,7 @@ from atklearn.losses.aggregate import AverageTopK, resolve_k, warn_of_one_row
 from atklearn.losses.individual import Array, IndividualLoss, Task, resolve_individual_loss
 from atklearn.measures.catalogue import MEASURES, names_of_measures
 from atklearn.selection.choosing import Criterion, Search, Selection
-from atklearn.selection.folds import Split, fill_cells
-from atklearn.selection.judging import Judge
+from atklearn.selection.folds import Judge, Split, fill_cells
 
 __all__ = ["BoostedATk"]
 

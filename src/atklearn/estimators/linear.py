@@ -36,7 +36,8 @@ from atklearn.losses.aggregate import resolve_trim, warn_of_one_row
 from atklearn.losses.individual import Array, IndividualLoss, Task
 from atklearn.runtime.namespaces import home_of, is_tensor, saying_what_fits
 from atklearn.selection.choosing import AUTO_ROWS, N_CS, Criterion, Selection, default_Cs, default_search
-from atklearn.selection.judging import Judge, lend_coefficients
+from atklearn.selection.distribution import few_tensor_rows
+from atklearn.selection.folds import Judge, lend_coefficients
 from atklearn.trimmed.solve import solve_trimmed
 
 __all__ = ["ATkClassifier", "ATkRegressor", "LinearATk", "default_C", "few_samples", "fit_encoded"]
@@ -218,8 +219,6 @@ def few_samples(data: Encoded | EncodedChunks) -> Encoded:
     if isinstance(data, EncodedChunks):
         return data.few(AUTO_ROWS)
     if is_tensor(data.X):
-        from atklearn.selection.few_tensor_rows import few_tensor_rows
-
         return few_tensor_rows(data, AUTO_ROWS)
     return data
 

@@ -36,8 +36,7 @@ from atklearn.losses.individual import Array, IndividualLoss, Task
 from atklearn.runtime.messages import shown
 from atklearn.runtime.namespaces import home_of, is_tensor, on_host, same_home, saying_what_fits
 from atklearn.selection.choosing import Criterion, Search, Selection, default_Cs, default_ks_above, default_search
-from atklearn.selection.folds import FilledFold, Fold, cv_results
-from atklearn.selection.judging import Judge, lend_coefficients
+from atklearn.selection.folds import FilledFold, Fold, Judge, cv_results, lend_coefficients
 
 __all__ = ["ATkClassifierCV", "ATkRegressorCV", "LinearATkCV"]
 

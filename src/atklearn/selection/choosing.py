@@ -9,23 +9,25 @@ as far as the scores ask for it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from joblib import effective_n_jobs
+from joblib.parallel import get_active_backend
 from sklearn.utils import check_random_state
+from sklearn.utils.parallel import Parallel, delayed
 
 from atklearn.encoding.encoded import Encoded
 from atklearn.losses.individual import Array, SquaredError, Task
 from atklearn.measures.catalogue import MEASURES
 from atklearn.measures.scores import MeasureScorer, resolve_scoring
 from atklearn.selection.distribution import Distribution
-from atklearn.selection.folds import GRID_TOL, FilledFold, Fold
-from atklearn.selection.jobs import map_jobs
-from atklearn.selection.judging import Judge, WorstLosses
+from atklearn.selection.folds import GRID_TOL, FilledFold, Fold, Judge, WorstLosses
 from atklearn.selection.paths import grid_cells
 
 __all__ = [
@@ -42,6 +44,7 @@ __all__ = [
     "default_ks",
     "default_ks_above",
     "default_search",
+    "map_jobs",
 ]
 
 # What is asked unless something else is: the mean of the worst tenth, at most this much above the best average's mean
@@ -67,6 +70,13 @@ _BOUND_STEPS = 100
 # What the first fold finds this far beyond the budget, or two half as far, is not tried on the others.
 _FAR_BEYOND = 0.03
 _ROUNDING = 1e-9
+# Processes have to start and to import before they help: for less work than this, in seconds, they do not pay.
+_WORTH_PROCESSES = 20.0
+# A first item this quick may have been slowed down by what happens once only: another one is looked at.
+_QUICK = 1.0
+
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True)
@@ -625,3 +635,37 @@ def _fill_fold(judge: Judge, work: tuple[FilledFold, Array], *shared: Any) -> Ar
     """Write the scores of a fold where they belong, in this process, and return them for where another one is asked."""
     fold, out = work
     return (fold.given(*shared) if shared and isinstance(fold, Fold) else fold).fill(out, judge)
+
+
+def map_jobs(
+    function: Callable[..., _Result], items: Sequence[_Item], n_jobs: int | None, shared: Sequence[Any] = ()
+) -> Iterator[_Result]:
+    """Yield ``function(item, *shared)`` for all items, in their order.
+
+    Joblib's own processes start only when items done here have shown that there is much to do; other backends, set by
+    ``joblib.parallel_config``, are there already or were asked for, and get all items. What is shared are arguments of
+    their own, so that a backend can send them to a place once.
+    """
+    done = 0
+    if effective_n_jobs(n_jobs) == 1:
+        done = len(items)
+        yield from (function(item, *shared) for item in items)
+    elif _starts_processes():
+        least = float("inf")
+        while done < len(items):
+            begin = time.perf_counter()
+            result = function(items[done], *shared)
+            seconds = time.perf_counter() - begin
+            yield result
+            done += 1
+            least = min(least, seconds)
+            if (done > 1 or seconds > _QUICK) and least * (len(items) - done) > _WORTH_PROCESSES:
+                break
+    if done < len(items):
+        work: Any = Parallel(n_jobs=n_jobs, return_as="generator")
+        yield from work(delayed(function)(item, *shared) for item in items[done:])
+
+
+def _starts_processes() -> bool:
+    """Whether the backend in charge is joblib's default, which starts processes when it is first used."""
+    return type(get_active_backend()[0]).__name__ == "LokyBackend"

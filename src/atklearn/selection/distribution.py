@@ -15,10 +15,12 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from atklearn.encoding.encoded import Encoded
 from atklearn.losses.individual import Array
+from atklearn.runtime.namespaces import is_tensor, on_host
 from atklearn.selection.folds import Split
 
-__all__ = ["Distribution", "Marked", "few_marked", "merged", "row_factors", "row_marks"]
+__all__ = ["Distribution", "Marked", "few_marked", "few_tensor_rows", "merged", "row_marks"]
 
 Marks = npt.NDArray[np.uint64]
 # Distinct samples: marks, features, targets (those of classes as 0, 1, ...) and the mass of all that are equal.
@@ -79,9 +81,7 @@ class Distribution:
             X, y, mass = X[kept], y[kept], mass[kept]
         codes = np.unique(y, return_inverse=True)[1] if classification else np.zeros(y.size, dtype=np.intp)
         target = codes if classification else y
-        marks, first, which = np.unique(
-            row_marks(X, np.asarray(target, np.float64)), return_index=True, return_inverse=True
-        )
+        marks, first, which = np.unique(row_marks(X, np.asarray(target)), return_index=True, return_inverse=True)
         together = np.asarray(np.bincount(which, weights=mass), dtype=np.float64)
         return cls(kept[first], together, codes[first], marks)
 
@@ -123,7 +123,7 @@ class Distribution:
         >>> np.sort(mass), [float(mass[judged].sum()) for _, judged in splits]
         (array([0.5, 0.5, 1. , 1. , 1. , 1. ]), [2.5, 2.5])
         """
-        order = np.argsort(_mixed(self.marks + np.uint64(seed)))
+        order = np.argsort(_mixed(self.marks.view(np.int64) + seed).view(np.uint64))
         parts = np.empty((order.size, n_folds))
         for code in np.unique(self.codes):
             own = order[self.codes[order] == code]
@@ -137,23 +137,26 @@ class Distribution:
         return self.rows[places], parts[places, fold], splits
 
 
-def row_marks(X: Any, target: Array, seed: int = 0) -> Marks:
-    """Return a number for every sample, the same for equal ones and as good as random for others."""
-    factors = row_factors(X.shape[1])
-    marks = _mixed_bits(target) * factors[-1]
+def row_marks(X: Any, target: Any, seed: int = 0) -> Any:
+    """Return a number for every sample, the same for equal ones and as good as random for others.
+
+    Of tensors it has a sign, which those of PyTorch all have, and the same bits.
+    """
+    rng = np.random.default_rng(0)  # an odd number for the bits of each feature, and for those of the target
+    factors = 2 * rng.integers(1, 2**63, X.shape[1] + 1, dtype=np.uint64).view(np.int64) + 1
+    marks = _mixed_bits(target)
+    if is_tensor(X):
+        factors = marks.new_tensor(factors)
+    marks = marks * factors[-1]
     if sp.issparse(X):
-        marks += sp.csr_array((_mixed_bits(X.data), X.indices, X.indptr), X.shape) @ factors[:-1]
+        bits = sp.csr_array((_mixed_bits(X.data).view(np.uint64), X.indices, X.indptr), X.shape)
+        marks += (bits @ factors[:-1].view(np.uint64)).view(np.int64)
     else:
         step = max(_BLOCK // X.shape[1], 1)
         for start in range(0, len(X), step):
-            marks[start : start + step] += _mixed_bits(X[start : start + step]) @ factors[:-1]
-    return _mixed(marks + np.uint64(seed))
-
-
-def row_factors(n_features: int) -> Marks:
-    """Return the odd numbers that the bits of each feature, and last of the target, are multiplied by in marks."""
-    rng = np.random.default_rng(0)
-    return np.asarray(rng.integers(1, 2**63, n_features + 1, dtype=np.uint64) * np.uint64(2) + np.uint64(1))
+            marks[start : start + step] += (_mixed_bits(X[start : start + step]) * factors[:-1]).sum(axis=1)
+    marks = _mixed(marks + seed)
+    return marks if is_tensor(X) else marks.view(np.uint64)
 
 
 def merged(marks: Marks, X: Any, y: Array, mass: Array) -> Marked:
@@ -203,13 +206,51 @@ def few_marked(
     return X, y, mass
 
 
-def _mixed_bits(values: npt.NDArray[Any]) -> Marks:
+def few_tensor_rows(data: Encoded, at_most: int) -> Encoded:
+    """Return about that many samples of tensors at most, on the host, as :meth:`Distribution.thinned` does."""
+    if data.n_samples <= at_most:
+        return data.on_host()
+    from atklearn.encoding.tensors import class_masses
+
+    X, mass = data.X, data.weight
+    has_labels = data.classes is not None
+    n_classes = 1 if data.classes is None else data.classes.size
+    codes, target = data.y.long() if has_labels else data.y.new_zeros(len(X)).long(), data.y.double()
+    parts = row_marks(X, target).double()
+    parts = parts.where(parts >= 0.0, parts + 2.0**64) / 2.0**64  # as numbers without a sign
+    present = mass > 0.0
+    sizes = class_masses(codes, present.double(), n_classes)
+
+    def below(limits: Array) -> Marked:
+        places = ((parts <= parts.new_tensor(limits)[codes]) & present).nonzero()[:, 0]
+        rows, targets = X[places], target[places]
+        marks = on_host(row_marks(rows, targets)).view(np.uint64)
+        return merged(marks, on_host(rows), on_host(targets), on_host(mass[places]))
+
+    def codes_of(targets: Array) -> npt.NDArray[np.intp]:
+        return targets.astype(np.intp) if has_labels else np.zeros(targets.size, dtype=np.intp)
+
+    few, targets, few_mass = few_marked(below, codes_of, sizes, class_masses(codes, mass, n_classes), at_most)
+    y = codes_of(targets) if has_labels else targets
+    return Encoded(y, few_mass, data.classes, X=few, encoder=data.encoder, is_weighted=True)
+
+
+def _mixed_bits(values: Any) -> Any:
     """Return the bits of numbers, mixed; zero for zero, be it stored or not."""
-    return _mixed((np.asarray(values, dtype=np.float64) + 0.0).view(np.uint64))
+    if is_tensor(values):
+        import torch
+
+        return _mixed((values.double() + 0.0).view(torch.int64))
+    return _mixed((np.asarray(values, dtype=np.float64) + 0.0).view(np.int64))
 
 
-def _mixed(bits: Marks) -> Marks:
-    """Return numbers in which every bit depends on every bit of these: the last steps of SplitMix64."""
-    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return bits ^ (bits >> np.uint64(31))
+def _mixed(bits: Any) -> Any:
+    """Return integers of 64 bits, every one of which depends on every bit of these: the last steps of SplitMix64."""
+    bits = (bits ^ _shifted(bits, 30)) * (0xBF58476D1CE4E5B9 - (1 << 64))
+    bits = (bits ^ _shifted(bits, 27)) * (0x94D049BB133111EB - (1 << 64))
+    return bits ^ _shifted(bits, 31)
+
+
+def _shifted(bits: Any, by: int) -> Any:
+    """Shift to the right, zeros from the left."""
+    return (bits >> by) & ((1 << (64 - by)) - 1)
