@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_X_y
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
@@ -31,6 +32,9 @@ from atklearn.runtime import threads
 from atklearn.runtime.compiling import HAS_NUMBA, njit
 from atklearn.runtime.messages import refuse_extremes, refuse_weights, shown
 from atklearn.runtime.namespaces import (
+    Features,
+    Labels,
+    Vector,
     as_tensor_if_dense,
     home_of,
     is_quicker_on_host,
@@ -40,10 +44,30 @@ from atklearn.runtime.namespaces import (
 )
 from atklearn.stores.compiled import CompiledRows
 
+if TYPE_CHECKING:
+    from atklearn.stores.tensors.tensor_store import TensorRows
+
 __all__ = [
-    "Coefficients", "Encoded", "ProblemEncoder", "Problems", "Targets", "check_features", "check_mass",
-    "check_training", "class_factors", "class_targets", "enter_features", "enter_training", "intercept_kind",
-    "n_problems", "plain", "problem_names", "refuse_malformed", "regression_targets", "saying_what_overflows",
+    "ClassWeight",
+    "Coefficients",
+    "Encoded",
+    "ProblemEncoder",
+    "Problems",
+    "Targets",
+    "check_features",
+    "check_mass",
+    "check_training",
+    "class_factors",
+    "class_targets",
+    "enter_features",
+    "enter_training",
+    "intercept_kind",
+    "n_problems",
+    "plain",
+    "problem_names",
+    "refuse_malformed",
+    "regression_targets",
+    "saying_what_overflows",
     "split_in_two",
 ]  # fmt: skip
 
@@ -65,7 +89,7 @@ def saying_what_overflows() -> Iterator[None]:
 
 
 @saying_what_overflows()
-def check_training(estimator: Any, X: Any, y: Any, **checks: Any) -> tuple[Any, Any]:
+def check_training(estimator: BaseEstimator, X: Features, y: Vector, **checks: object) -> tuple[Features, Vector]:
     """Return X as C-ordered array or CSR with 32-bit indices, and y, both checked.
 
     Parameters
@@ -77,7 +101,7 @@ def check_training(estimator: Any, X: Any, y: Any, **checks: Any) -> tuple[Any, 
         What else scikit-learn's ``validate_data`` should see to.
     """
     refuse_malformed(X)
-    options: dict[str, Any] = {"accept_sparse": "csr", "dtype": list(_FLOATS), "order": "C"} | checks
+    options: dict[str, object] = {"accept_sparse": "csr", "dtype": list(_FLOATS), "order": "C"} | checks
     quick = isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype in _FLOATS and X.flags.c_contiguous
     if quick and X.size >= _LARGE and np.isfinite(_sum_of_squares(X)):
         options["ensure_all_finite"] = False  # as looked at on several threads; else it is said where the trouble is
@@ -96,7 +120,7 @@ def _sum_of_squares(values: Array) -> float:
         return float(np.vdot(flat, flat))
 
 
-def refuse_malformed(X: Any) -> None:
+def refuse_malformed(X: Features) -> None:
     """Say what is wrong with a sparse matrix whose arrays do not fit together: compiled code would read beyond them."""
     if not sp.issparse(X) or X.ndim != 2 or X.format not in ("bsr", "coo", "csc", "csr"):
         return
@@ -128,7 +152,7 @@ def refuse_malformed(X: Any) -> None:
         )
 
 
-def split_in_two(y: npt.NDArray[Any]) -> npt.NDArray[np.int8] | None:
+def split_in_two(y: Labels) -> npt.NDArray[np.int8] | None:
     """Return 0 where y, a vector of numbers, is the smaller of its two values and 1 where the larger.
 
     None if it has other than two values, or if it takes sorting to find out.
@@ -154,15 +178,15 @@ def _tell_apart(first, last, size, y, low, high, codes, sums):  # type: ignore[n
 
 
 @saying_what_overflows()
-def check_features(estimator: Any, X: Any, **checks: Any) -> Any:
+def check_features(estimator: BaseEstimator, X: Features, **checks: object) -> Features:
     """Return X to predict from, checked against the features of the fit."""
     refuse_malformed(X)
-    options: dict[str, Any] = {"accept_sparse": "csr", "dtype": list(_FLOATS)} | checks
+    options: dict[str, object] = {"accept_sparse": "csr", "dtype": list(_FLOATS)} | checks
     return validate_data(estimator, X, reset=False, **options)
 
 
 @saying_what_overflows()
-def check_mass(sample_weight: Any, n_samples: int) -> Array:
+def check_mass(sample_weight: Vector, n_samples: int) -> Array:
     """Return the sample weights as a vector of numbers >= 0, or say what is wrong with them."""
     if sample_weight is None:
         return threads.fill(np.empty(n_samples), np.positive, 1.0)
@@ -174,7 +198,7 @@ def check_mass(sample_weight: Any, n_samples: int) -> Array:
     return mass
 
 
-def _with_small_indices(X: Any) -> Any:
+def _with_small_indices(X: Features) -> Features:
     """Return a sparse matrix with 32-bit indices, which solvers and LIBSVM take; files are often read with 64 bits."""
     if not sp.issparse(X) or (X.indices.dtype == np.int32 and X.indptr.dtype == np.int32):
         return X
@@ -191,7 +215,7 @@ def _with_small_indices(X: Any) -> Any:
 _MANY = 10_000
 
 
-def enter_training(estimator: Any, X: Any, y: Any, **checks: Any) -> tuple[Any, Any]:
+def enter_training(estimator: BaseEstimator, X: Features, y: Vector, **checks: object) -> tuple[Features, Vector]:
     """Return X and y to fit on: see :func:`check_training`, and :func:`check_tensor_training` for tensors."""
     home = home_of(X)
     if home is None:
@@ -201,7 +225,7 @@ def enter_training(estimator: Any, X: Any, y: Any, **checks: Any) -> tuple[Any, 
     return check_tensor_training(estimator, home, X, y, **checks)
 
 
-def enter_features(estimator: Any, X: Any) -> Any:
+def enter_features(estimator: BaseEstimator, X: Features) -> Features:
     """Return X to predict from, checked against the features of the fit."""
     home = home_of(X)
     if home is None:
@@ -212,6 +236,8 @@ def enter_features(estimator: Any, X: Any) -> Any:
 
 
 _T = TypeVar("_T", bound="Targets")
+_Value = TypeVar("_Value")
+ClassWeight: TypeAlias = dict[Any, float] | str | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,9 +256,9 @@ class Targets:
         What the weights of the samples of each class are multiplied with; None for nothing.
     """
 
-    y: Any
-    weight: Any
-    classes: npt.NDArray[Any] | None = None
+    y: Vector
+    weight: Vector
+    classes: Labels | None = None
     factors: Array | None = None
 
     @property
@@ -246,7 +272,7 @@ class Targets:
         return problem_names(self.classes)
 
     @cached_property
-    def mass(self) -> Any:
+    def mass(self) -> Vector:
         """Sample weights times class weights, shape (n_samples,)."""
         if self.factors is None:
             return self.weight
@@ -255,7 +281,7 @@ class Targets:
         return self.weight * self.factors[self.y]
 
     @property
-    def kept(self) -> Any:
+    def kept(self) -> Vector:
         """Which samples have mass."""
         return self.mass > 0.0
 
@@ -280,7 +306,7 @@ class Targets:
         return float(2.0 ** np.round(np.log2(self.total / len(self.mass))))
 
     @property
-    def values(self) -> Any:
+    def values(self) -> Vector:
         """The targets of each problem, shape (n_problems, n_samples): +1 and -1 for classes, else y itself."""
         if self.classes is None:
             return self.y[None, :]
@@ -289,15 +315,15 @@ class Targets:
         return one_versus_rest(self.y, np.arange(self.classes.size))
 
     @property
-    def labels(self) -> Any:
+    def labels(self) -> Vector:
         """The targets as they were given: labels on the host, numbers where they lie."""
         return self.y if self.classes is None else self.classes[on_host(self.y)]
 
-    def take(self, rows: Any) -> Self:
+    def take(self, rows: Vector) -> Self:
         """Return the targets of some rows, given by their places or by a mask, with the same class weights."""
         return replace(self, y=take_rows(self.y, rows), weight=take_rows(self.weight, rows))
 
-    def spread(self, columns: Sequence[Any]) -> Any:
+    def spread(self, columns: Sequence[Vector]) -> Vector:
         """Return numbers of the samples that have mass, a vector per problem, as columns for all; zero for others."""
         if is_tensor(self.mass):
             together = columns[0].new_empty((len(columns[0]), len(columns)))
@@ -315,15 +341,17 @@ class Targets:
         return out
 
 
-def regression_targets(y: Any, sample_weight: Any = None) -> Targets:
+def regression_targets(y: Vector, sample_weight: Vector = None) -> Targets:
     """Return the targets of a regression."""
     with saying_what_overflows():
         values = np.ascontiguousarray(y, dtype=np.float64)
-    refuse_extremes("y", _sum_of_squares(values), values.any())
+    refuse_extremes("y", _sum_of_squares(values), bool(values.any()))
     return Targets(values, check_mass(sample_weight, values.size))
 
 
-def class_targets(y: Any, sample_weight: Any = None, class_weight: Any = None, owner: str = "A classifier") -> Targets:
+def class_targets(
+    y: Vector, sample_weight: Vector = None, class_weight: ClassWeight = None, owner: str = "A classifier"
+) -> Targets:
     """Return the targets of a classification, and make sure that two classes have mass.
 
     Parameters
@@ -347,7 +375,7 @@ def class_targets(y: Any, sample_weight: Any = None, class_weight: Any = None, o
     return _weighted_by_class(targets, class_weight, owner, alike=sample_weight is None)
 
 
-def _weighted_by_class(targets: _T, class_weight: Any, owner: str, *, alike: bool = False) -> _T:
+def _weighted_by_class(targets: _T, class_weight: ClassWeight, owner: str, *, alike: bool = False) -> _T:
     """Return targets with class weights, making sure that two classes have mass; ``alike``: all weights are 1."""
     classes, codes, weight = targets.classes, targets.y, targets.weight
     assert classes is not None
@@ -364,7 +392,7 @@ def _weighted_by_class(targets: _T, class_weight: Any, owner: str, *, alike: boo
     return replace(targets, factors=class_factors(classes, present, class_weight, owner))
 
 
-def _classes_and_codes(y: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+def _classes_and_codes(y: Vector) -> tuple[Labels, Labels]:
     """Return the sorted labels, checked to be some, and which of them every sample has; of two numbers unsorted."""
     if isinstance(y, np.ndarray) and y.ndim == 1 and y.dtype.kind in "fiu" and y.size > _MANY:
         codes = split_in_two(y)
@@ -376,7 +404,7 @@ def _classes_and_codes(y: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     return np.unique(y, return_inverse=True)
 
 
-def class_factors(classes: npt.NDArray[Any], present: Array, class_weight: Any, owner: str) -> Array | None:
+def class_factors(classes: Labels, present: Array, class_weight: ClassWeight, owner: str) -> Array | None:
     """Return what class weights multiply the mass of each class with, None for nothing; two classes must have mass.
 
     Parameters
@@ -416,19 +444,19 @@ def class_factors(classes: npt.NDArray[Any], present: Array, class_weight: Any, 
     return factors
 
 
-def n_problems(classes: npt.NDArray[Any] | None) -> int:
+def n_problems(classes: Labels | None) -> int:
     """Return how many problems there are: one for a regression or two classes, else one per class."""
     return 1 if classes is None or classes.size == 2 else classes.size
 
 
-def problem_names(classes: npt.NDArray[Any] | None) -> list[str]:
+def problem_names(classes: Labels | None) -> list[str]:
     """Return what each problem is about: the fit, the larger of two classes, or each class against the rest."""
     if classes is None:
         return ["fit"]
     return [f"class {label}" for label in (classes[-1:] if classes.size == 2 else classes)]
 
 
-def _positives(classes: npt.NDArray[Any]) -> Sequence[int]:
+def _positives(classes: Labels) -> Sequence[int]:
     """Return which class is +1 in each problem."""
     return [1] if classes.size == 2 else range(classes.size)
 
@@ -446,7 +474,7 @@ class Coefficients(NamedTuple):
     weights: Array
     intercepts: Array
 
-    def decision(self, X: Any) -> Array:
+    def decision(self, X: Features) -> Array:
         """Return ``X w + b``, shape (n_problems, n_samples), on the host; of a tensor computed where it lies."""
         if is_tensor(X):
             weights, intercepts = (X.new_tensor(part) for part in self)
@@ -470,7 +498,7 @@ class ProblemEncoder:
 
     loss: IndividualLoss
     intercept: InterceptKind
-    class_weight: Any = None
+    class_weight: ClassWeight = None
     owner: str = "A classifier"
 
     @property
@@ -478,7 +506,7 @@ class ProblemEncoder:
         """Whether targets are labels."""
         return self.loss.task == "classification"
 
-    def encode(self, X: Any, y: Any, sample_weight: Any = None) -> Encoded:
+    def encode(self, X: Features, y: Vector, sample_weight: Vector = None) -> Encoded:
         """Return checked X and y, and sample weights, as one value; the weights are checked here.
 
         Parameters
@@ -499,7 +527,7 @@ class ProblemEncoder:
             targets.y, targets.weight, targets.classes, targets.factors, X=X, encoder=self, is_weighted=weighted
         )
 
-    def _tensor_targets(self, X: Any, y: Any, sample_weight: Any) -> Targets:
+    def _tensor_targets(self, X: Features, y: Vector, sample_weight: Vector) -> Targets:
         """Return targets as tensors beside X."""
         from atklearn.encoding.tensors import check_tensor_mass, classes_and_codes
 
@@ -507,13 +535,20 @@ class ProblemEncoder:
         if not self.is_classification:
             y = y if is_tensor(y) else as_tensor_if_dense(np.asarray(y, dtype=np.float64))
             y = y.double().to(X.device)
-            refuse_extremes("y", float(y @ y), y.any())
+            refuse_extremes("y", float(y @ y), bool(y.any()))
             return Targets(y, weight)
         classes, codes = classes_and_codes(y, X.device)
         return _weighted_by_class(Targets(codes, weight, classes), self.class_weight, self.owner)
 
     def on(
-        self, X: Any, y: Any, sample_weight: Any = None, *, k: float = 1.0, C: float = 1.0, on_the_host: bool = False
+        self,
+        X: Features,
+        y: Vector,
+        sample_weight: Vector = None,
+        *,
+        k: float = 1.0,
+        C: float = 1.0,
+        on_the_host: bool = False,
     ) -> Problems:
         """Return the problems on checked data: see :meth:`encode` and :meth:`Encoded.problems`."""
         return self.encode(X, y, sample_weight).problems(k=k, C=C, on_the_host=on_the_host)
@@ -532,7 +567,7 @@ class Encoded(Targets):
         Whether sample weights were given.
     """
 
-    X: Any
+    X: Features
     encoder: ProblemEncoder
     is_weighted: bool = False
 
@@ -547,11 +582,11 @@ class Encoded(Targets):
         return int(self.X.shape[1])
 
     @property
-    def sample_weight(self) -> Any:
+    def sample_weight(self) -> Vector:
         """The sample weights, None if none were given."""
         return self.weight if self.is_weighted else None
 
-    def take(self, rows: Any) -> Self:
+    def take(self, rows: Vector) -> Self:
         """Return some rows, given by their places, with the same class weights; only these are copied."""
         return replace(super().take(rows), X=take_rows(self.X, rows))
 
@@ -576,7 +611,7 @@ class Encoded(Targets):
         y, weight = (as_tensor_if_dense(np.ascontiguousarray(each)) for each in (self.y, self.weight))
         return replace(self, X=X, y=y, weight=weight)
 
-    def part(self, rows: Any, weight: Any = None) -> Encoded:
+    def part(self, rows: Vector, weight: Vector = None) -> Encoded:
         """Return some rows to fit on, with sample weights of their own if given; balanced classes are so among them.
 
         Parameters
@@ -610,7 +645,9 @@ class Encoded(Targets):
         return Problems(problems, data.classes, data.total, data.spread)
 
 
-def _rows(X: Any, y: Any, mass: Any, loss: IndividualLoss, has_ones: bool) -> Any:
+def _rows(
+    X: Features, y: Vector, mass: Vector, loss: IndividualLoss, has_ones: bool
+) -> CompiledRows | PlainStore | TensorRows:
     """Return the store of arrays, plain where Numba is missing, or that of tensors."""
     if not is_tensor(X):
         return (CompiledRows if HAS_NUMBA else PlainStore)(X, y, mass, loss, has_ones)
@@ -635,9 +672,9 @@ class Problems:
     """
 
     problems: list[Problem]
-    classes: npt.NDArray[Any] | None
+    classes: Labels | None
     total: float
-    spread: Callable[[Sequence[Any]], Any]
+    spread: Callable[[Sequence[Vector]], Vector]
 
     @property
     def names(self) -> list[str]:
@@ -658,13 +695,13 @@ class Problems:
         parts = [problem.coefficients(solution) for problem, solution in zip(self.problems, solutions, strict=True)]
         return Coefficients(np.array([w for w, _ in parts]), np.array([b for _, b in parts]))
 
-    def sample_weights(self, solutions: Sequence[Certificate]) -> Any:
+    def sample_weights(self, solutions: Sequence[Certificate]) -> Vector:
         """Return the worst-case weights of all samples, a column per problem; zero for samples without mass."""
         weights = [p.sample_weights(solution) for p, solution in zip(self.problems, solutions, strict=True)]
         return self.spread(weights)
 
 
-def plain(values: Sequence[Any]) -> Any:
+def plain(values: Sequence[_Value]) -> _Value | Array:
     """Return what is published of values, one per problem: of a single problem its value, else an array.
 
     Examples

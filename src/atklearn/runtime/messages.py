@@ -16,7 +16,7 @@ _LEAST_SQUARES = 1e-290
 _INSIDE = ("atklearn", "contextlib", "joblib", "sklearn")
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """Return a value as one would type it: numbers and labels of NumPy plainly, also within a collection.
 
     Parameters
@@ -42,7 +42,7 @@ def stack_level() -> int:
     return level
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any) -> object:
     if isinstance(value, np.generic | np.ndarray):
         return value.tolist()
     if isinstance(value, dict):
@@ -69,7 +69,7 @@ def refuse_weights(n_samples: int, shape: tuple[int, ...], least: float, most: f
         raise ValueError(f"sample_weight is expected to be {n_samples} finite numbers >= 0, got {problem}.")
 
 
-def refuse_extremes(name: str, squares: float, must_be_seen: Any = False) -> None:
+def refuse_extremes(name: str, squares: float, must_be_seen: bool = False) -> None:
     """Say that numbers are too large to be squared and added up, as all of them are, or too small where it matters.
 
     Parameters

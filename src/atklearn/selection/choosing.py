@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -26,8 +26,9 @@ from atklearn.encoding.encoded import Encoded
 from atklearn.losses.individual import Array, SquaredError, Task
 from atklearn.measures.catalogue import MEASURES
 from atklearn.measures.scores import MeasureScorer, resolve_scoring
+from atklearn.runtime.namespaces import Vector
 from atklearn.selection.distribution import Distribution
-from atklearn.selection.folds import GRID_TOL, FilledFold, Fold, Judge, WorstLosses
+from atklearn.selection.folds import GRID_TOL, FilledFold, Fold, Judge, Scoring, WorstLosses
 from atklearn.selection.paths import grid_cells
 
 __all__ = [
@@ -95,13 +96,18 @@ class Criterion:
     """
 
     measure: str
-    scoring: Any
+    scoring: Scoring
     at_most: float
     rule: str = "one_standard_error"
 
     @classmethod
     def asked(
-        cls, task: Task, scoring: Any, tail: float | None, at_most: float | None, rule: str = "one_standard_error"
+        cls,
+        task: Task,
+        scoring: Scoring,
+        tail: float | None,
+        at_most: float | None,
+        rule: str = "one_standard_error",
     ) -> Criterion:
         """Return the criterion from the parameters of an estimator.
 
@@ -315,7 +321,7 @@ class Search:
     def run(
         self,
         n_jobs: int | None = None,
-        shared: Sequence[Any] = (),
+        shared: Sequence[Vector] = (),
         on_fold: Callable[[int, Array], bool] | None = None,
     ) -> None:
         """Score the folds.
@@ -340,7 +346,7 @@ class Search:
                 return
 
     def _run_narrowing(
-        self, fill: Callable[..., Array], shared: Sequence[Any], on_fold: Callable[[int, Array], bool] | None
+        self, fill: Callable[..., Array], shared: Sequence[Vector], on_fold: Callable[[int, Array], bool] | None
     ) -> None:
         """Score the folds in turn, each on the cells that those before have not found far beyond the budget.
 
@@ -419,7 +425,7 @@ def default_search(
     default_C: Callable[[float], float],
     trim: float = 0.0,
     max_iter: int = 1000,
-    random_state: Any = 0,
+    random_state: int | np.random.RandomState | None = 0,
 ) -> Search:
     """Return the search on the default folds: five, of some thousand samples, cut from their distribution.
 
@@ -631,14 +637,14 @@ def _reason(found: Selection, best: tuple[int, int]) -> str:
     )
 
 
-def _fill_fold(judge: Judge, work: tuple[FilledFold, Array], *shared: Any) -> Array:
+def _fill_fold(judge: Judge, work: tuple[FilledFold, Array], *shared: Vector) -> Array:
     """Write the scores of a fold where they belong, in this process, and return them for where another one is asked."""
     fold, out = work
     return (fold.given(*shared) if shared and isinstance(fold, Fold) else fold).fill(out, judge)
 
 
 def map_jobs(
-    function: Callable[..., _Result], items: Sequence[_Item], n_jobs: int | None, shared: Sequence[Any] = ()
+    function: Callable[..., _Result], items: Sequence[_Item], n_jobs: int | None, shared: Sequence[Vector] = ()
 ) -> Iterator[_Result]:
     """Yield ``function(item, *shared)`` for all items, in their order.
 
@@ -662,7 +668,7 @@ def map_jobs(
             if (done > 1 or seconds > _QUICK) and least * (len(items) - done) > _WORTH_PROCESSES:
                 break
     if done < len(items):
-        work: Any = Parallel(n_jobs=n_jobs, return_as="generator")
+        work = Parallel(n_jobs=n_jobs, return_as="generator")
         yield from work(delayed(function)(item, *shared) for item in items[done:])
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -17,14 +17,14 @@ import scipy.sparse as sp
 
 from atklearn.encoding.encoded import Encoded
 from atklearn.losses.individual import Array
-from atklearn.runtime.namespaces import is_tensor, on_host
+from atklearn.runtime.namespaces import Features, Labels, Vector, is_tensor, on_host
 from atklearn.selection.folds import Split
 
 __all__ = ["Distribution", "Marked", "few_marked", "few_tensor_rows", "merged", "row_marks"]
 
 Marks = npt.NDArray[np.uint64]
 # Distinct samples: marks, features, targets (those of classes as 0, 1, ...) and the mass of all that are equal.
-Marked: TypeAlias = tuple[Marks, Any, Array, Array]
+Marked: TypeAlias = tuple[Marks, Features, Array, Array]
 
 # Entries that are looked at at a time.
 _BLOCK = 1_000_000
@@ -65,7 +65,7 @@ class Distribution:
     marks: Marks
 
     @classmethod
-    def of(cls, X: Any, y: npt.NDArray[Any], mass: Array, *, classification: bool = False) -> Distribution:
+    def of(cls, X: Features, y: Labels, mass: Array, *, classification: bool = False) -> Distribution:
         """Return the distribution of samples; those without mass have no part in it.
 
         Parameters
@@ -137,7 +137,7 @@ class Distribution:
         return self.rows[places], parts[places, fold], splits
 
 
-def row_marks(X: Any, target: Any, seed: int = 0) -> Any:
+def row_marks(X: Features, target: Vector, seed: int = 0) -> Vector:
     """Return a number for every sample, the same for equal ones and as good as random for others.
 
     Of tensors it has a sign, which those of PyTorch all have, and the same bits.
@@ -159,7 +159,7 @@ def row_marks(X: Any, target: Any, seed: int = 0) -> Any:
     return marks if is_tensor(X) else marks.view(np.uint64)
 
 
-def merged(marks: Marks, X: Any, y: Array, mass: Array) -> Marked:
+def merged(marks: Marks, X: Features, y: Array, mass: Array) -> Marked:
     """Return distinct samples in the order of their marks."""
     distinct, first, which = np.unique(marks, return_index=True, return_inverse=True)
     return distinct, X[first], y[first], np.asarray(np.bincount(which, weights=mass), np.float64)
@@ -168,10 +168,10 @@ def merged(marks: Marks, X: Any, y: Array, mass: Array) -> Marked:
 def few_marked(
     ask: Callable[[Array], Marked],
     codes_of: Callable[[Array], npt.NDArray[np.intp]],
-    sizes: npt.NDArray[Any],
+    sizes: Labels,
     masses: Array,
     at_most: int,
-) -> tuple[Any, Array, Array]:
+) -> tuple[Features, Array, Array]:
     """Return features, targets and mass of about that many samples at most, as :meth:`Distribution.thinned` does.
 
     Parameters
@@ -235,7 +235,7 @@ def few_tensor_rows(data: Encoded, at_most: int) -> Encoded:
     return Encoded(y, few_mass, data.classes, X=few, encoder=data.encoder, is_weighted=True)
 
 
-def _mixed_bits(values: Any) -> Any:
+def _mixed_bits(values: Vector) -> Features:
     """Return the bits of numbers, mixed; zero for zero, be it stored or not."""
     if is_tensor(values):
         import torch
@@ -244,13 +244,13 @@ def _mixed_bits(values: Any) -> Any:
     return _mixed((np.asarray(values, dtype=np.float64) + 0.0).view(np.int64))
 
 
-def _mixed(bits: Any) -> Any:
+def _mixed(bits: Features) -> Features:
     """Return integers of 64 bits, every one of which depends on every bit of these: the last steps of SplitMix64."""
     bits = (bits ^ _shifted(bits, 30)) * (0xBF58476D1CE4E5B9 - (1 << 64))
     bits = (bits ^ _shifted(bits, 27)) * (0x94D049BB133111EB - (1 << 64))
     return bits ^ _shifted(bits, 31)
 
 
-def _shifted(bits: Any, by: int) -> Any:
+def _shifted(bits: Features, by: int) -> Features:
     """Shift to the right, zeros from the left."""
     return (bits >> by) & ((1 << (64 - by)) - 1)

@@ -9,24 +9,24 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol, Self, TypeAlias
+from typing import Protocol, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import is_classifier
+from sklearn.base import BaseEstimator, is_classifier
 from sklearn.metrics import check_scoring
 
 from atklearn.encoding.encoded import Coefficients, Encoded, Problems, class_factors
 from atklearn.losses.individual import Array, IndividualLoss, Task, resolve_individual_loss
 from atklearn.measures.answers import Answers
 from atklearn.measures.scores import MeasureScorer
-from atklearn.runtime.namespaces import on_host
+from atklearn.runtime.namespaces import Features, Labels, Vector, on_host
 from atklearn.runtime.threads import steady_blas
 from atklearn.selection.paths import ATkPath, grid_cells, solve_path
 
 __all__ = [
-    "GRID_TOL", "Decides", "FilledFold", "Fold", "Judge", "Split", "Unseen", "WorstLosses", "cv_results", "fill_cells",
-    "lend_coefficients",
+    "GRID_TOL", "Decides", "FilledFold", "Fold", "Judge", "Scoring", "Split", "Unseen", "WorstLosses", "cv_results",
+    "fill_cells", "lend_coefficients",
 ]  # fmt: skip
 
 Split: TypeAlias = tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]
@@ -38,7 +38,7 @@ GRID_TOL = 1e-3
 class Decides(Protocol):
     """A fitted model, whatever it is made of."""
 
-    def decision(self, X: Any) -> Array:
+    def decision(self, X: Features) -> Array:
         """Return decision values, or predictions of a regression, shape (n_problems, n_samples)."""
 
 
@@ -55,6 +55,10 @@ class WorstLosses:
     share: float
 
 
+Scorer: TypeAlias = WorstLosses | MeasureScorer | Callable[..., float]
+Scoring: TypeAlias = Scorer | str | None
+
+
 @dataclass(frozen=True)
 class Judge:
     """Scores models by a measure; with a scorer that is not ours by lending them an estimator.
@@ -69,20 +73,26 @@ class Judge:
         Takes the template and a model, and makes the one predict as the other.
     """
 
-    template: Any
-    scorer: Any
-    lend: Callable[[Any, Any], None]
+    template: BaseEstimator
+    scorer: Scorer
+    lend: Callable[..., None]
 
     @classmethod
     def of(
-        cls, template: Any, scoring: Any, n_features: int, classes: npt.NDArray[Any] | None, lend: Callable[..., None]
+        cls,
+        template: BaseEstimator,
+        scoring: Scoring,
+        n_features: int,
+        classes: Labels | None,
+        lend: Callable[..., None],
     ) -> Judge:
         """Return a judge that keeps an unfitted estimator; classes are None for a regression."""
         template.n_features_in_ = n_features
         if classes is not None:
             template.classes_ = classes
-        is_own = isinstance(scoring, WorstLosses | MeasureScorer)
-        return cls(template, scoring if is_own else check_scoring(template, scoring=scoring), lend)
+        if isinstance(scoring, WorstLosses | MeasureScorer):
+            return cls(template, scoring, lend)
+        return cls(template, check_scoring(template, scoring=scoring), lend)
 
     @cached_property
     def loss(self) -> IndividualLoss:
@@ -125,8 +135,8 @@ class Unseen:
     """
 
     judge: Judge
-    X: Any
-    y: Any
+    X: Features
+    y: Vector
     sample_weight: Array | None
     targets: Array
     mass: Array
@@ -166,7 +176,7 @@ def _mean_of_worst(losses: Array, mass: Array, share: float) -> float:
     return float(np.clip(worst - (reached - weight), 0.0, weight) @ losses[order] / worst)
 
 
-def lend_coefficients(template: Any, model: Any) -> None:
+def lend_coefficients(template: BaseEstimator, model: Coefficients) -> None:
     """Make a linear estimator predict as the linear models of a cell."""
     weights, intercepts = model
     classifies = is_classifier(template)
@@ -174,7 +184,7 @@ def lend_coefficients(template: Any, model: Any) -> None:
     template.intercept_ = intercepts if classifies else intercepts[0]
 
 
-def _takes_weight(scorer: Any) -> bool:
+def _takes_weight(scorer: Callable[..., float]) -> bool:
     """Return whether a scorer, or the metric it wraps, knows sample weights."""
     if type(scorer).__name__ == "_PassthroughScorer":  # scikit-learn's stand-in for the estimator's own score
         return True
@@ -242,7 +252,7 @@ class Fold:
     trim: float = 0
     most_loss: float = np.inf
 
-    def given(self, X: Any, y: Any, weight: Any) -> Fold:
+    def given(self, X: Features, y: Vector, weight: Vector) -> Fold:
         """Return the fold with its arrays, which many folds have in common and which travel once."""
         return replace(self, data=replace(self.data, X=X, y=y, weight=weight))
 
@@ -271,7 +281,7 @@ class Fold:
         return fill_cells(out, self.cells(), judge.on(part if judge.takes_tensors else part.on_host()), self.most_loss)
 
 
-def cv_results(scores: Array, ks: Array, Cs: Array) -> dict[str, Any]:
+def cv_results(scores: Array, ks: Array, Cs: Array) -> dict[str, object]:
     """Return scores of shape (n_splits, n_ks, n_Cs) in the format of GridSearchCV; means are over finite scores."""
     flat = scores.reshape(len(scores), -1)
     k, C = (grid.ravel() for grid in np.meshgrid(ks, Cs, indexing="ij"))

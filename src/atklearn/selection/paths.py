@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -13,11 +13,18 @@ from sklearn.exceptions import ConvergenceWarning
 
 from atklearn.core.grid import solve_grid
 from atklearn.core.problem import Solution
-from atklearn.encoding.encoded import ProblemEncoder, Problems, enter_training, intercept_kind, refuse_malformed
+from atklearn.encoding.encoded import (
+    ClassWeight,
+    ProblemEncoder,
+    Problems,
+    enter_training,
+    intercept_kind,
+    refuse_malformed,
+)
 from atklearn.losses.aggregate import resolve_k, resolve_trim, warn_of_one_row
 from atklearn.losses.individual import Array, IndividualLoss, resolve_individual_loss, task_of
 from atklearn.runtime.messages import shown, stack_level
-from atklearn.runtime.namespaces import home_of, same_home, saying_what_fits
+from atklearn.runtime.namespaces import Features, Labels, Vector, home_of, same_home, saying_what_fits
 from atklearn.runtime.threads import steady_blas
 from atklearn.trimmed.solve import solve_trimmed
 
@@ -68,7 +75,7 @@ class ATkPath:
 
     ks: Array
     Cs: Array
-    classes: npt.NDArray[Any] | None
+    classes: Labels | None
     coefs: Array
     intercepts: Array
     objectives: Array
@@ -77,7 +84,7 @@ class ATkPath:
     n_iters: npt.NDArray[np.intp]
     stop_reasons: npt.NDArray[np.object_]
 
-    def decision(self, X: Any) -> Any:
+    def decision(self, X: Features) -> Vector:
         """Return ``X w + b`` of every fit.
 
         Parameters
@@ -103,14 +110,14 @@ class ATkPath:
 
 @saying_what_fits
 def atk_path(
-    X: Any,
-    y: Any,
+    X: Features,
+    y: Vector,
     *,
     ks: Sequence[float | str],
     Cs: Sequence[float],
     loss: str | IndividualLoss = "log_loss",
-    sample_weight: Any = None,
-    class_weight: dict[Any, float] | str | None = None,
+    sample_weight: Vector = None,
+    class_weight: ClassWeight = None,
     fit_intercept: bool = True,
     penalize_intercept: bool = False,
     trim: float = 0,

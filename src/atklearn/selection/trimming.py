@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from numbers import Integral
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 from scipy.ndimage import median_filter
 from scipy.optimize import brentq
-from sklearn.base import clone, is_classifier
-from sklearn.model_selection import RepeatedKFold, RepeatedStratifiedKFold, check_cv, cross_val_score
+from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.model_selection import (
+    BaseCrossValidator,
+    RepeatedKFold,
+    RepeatedStratifiedKFold,
+    check_cv,
+    cross_val_score,
+)
 
 from atklearn.losses.aggregate import check_losses, ranked_loss, resolve_trim
 from atklearn.losses.individual import Array, Task
 from atklearn.measures.scores import resolve_scoring
 from atklearn.runtime.messages import shown
+from atklearn.runtime.namespaces import Features, Labels, Vector
 from atklearn.selection.choosing import corrected_standard_error
 from atklearn.selection.folds import Split
 
 __all__ = ["TrimAtJump", "TrimChoice", "choose_trim", "trim_at_jump"]
+
+Splitter: TypeAlias = int | BaseCrossValidator | Iterable[Split] | None
 
 # The default splitter: five folds, repeated the more the fewer samples there are to score.
 _FOLDS = 5
@@ -86,17 +95,17 @@ class TrimChoice:
 
 
 def choose_trim(
-    estimator: Any,
-    X: Any,
-    y: Any,
+    estimator: BaseEstimator,
+    X: Features,
+    y: Vector,
     *,
     trims: Sequence[float] = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3),
-    cv: Any = None,
+    cv: Splitter = None,
     scoring: str | Callable[..., float] | None = None,
     parameter: str = "trim",
     rule: str = "one_standard_error",
     n_jobs: int | None = None,
-    random_state: Any = 0,
+    random_state: int | np.random.RandomState | None = 0,
 ) -> TrimChoice:
     """Choose how many samples to set aside by cross-validation.
 
@@ -326,7 +335,7 @@ def trim_at_jump(losses: npt.ArrayLike, *, sample_weight: npt.ArrayLike | None =
 
 
 def _default_folds(
-    y: npt.NDArray[Any], *, classification: bool, random_state: Any
+    y: Labels, *, classification: bool, random_state: int | np.random.RandomState | None
 ) -> RepeatedKFold | RepeatedStratifiedKFold:
     """Return five folds of these targets, stratified for classes, the more often repeated the fewer rows there are."""
     repeats = _REPEATS[0] if y.size < _FEW_SAMPLES else _REPEATS[1]
@@ -337,7 +346,13 @@ def _default_folds(
     return RepeatedStratifiedKFold(n_splits=folds, n_repeats=repeats, random_state=random_state)
 
 
-def _splits(cv: Any, X: Any, y: Any, classification: bool, random_state: Any) -> list[Split]:
+def _splits(
+    cv: Splitter,
+    X: Features,
+    y: Vector,
+    classification: bool,
+    random_state: int | np.random.RandomState | None,
+) -> list[Split]:
     """Return the parts to train and to judge on, once for all candidates."""
     splitter = (
         _default_folds(np.asarray(y), classification=classification, random_state=random_state)

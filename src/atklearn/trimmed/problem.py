@@ -58,7 +58,7 @@ def largest_amounts(values: Array, mass: Array, amount: float, classes: npt.NDAr
     tied = np.flatnonzero(values == threshold)
     out[tied] = _first(mass[tied], amount - float(out.sum()))
     if classes is not None:
-        most = (1.0 - _LEAST_OF_CLASS) * np.bincount(classes, weights=mass)
+        most = np.asarray((1.0 - _LEAST_OF_CLASS) * np.bincount(classes, weights=mass), dtype=np.float64)
         if (np.bincount(classes, weights=out) > most).any():
             out = _within(most, values, mass, amount, classes)
     # what is all but whole, or all but nothing, is that

@@ -24,6 +24,7 @@ from atklearn.core.problem import Problem, Solution, StopReason
 from atklearn.core.solve import solve_linear
 from atklearn.losses.aggregate import ranked_loss
 from atklearn.losses.individual import Array
+from atklearn.runtime.namespaces import Features
 from atklearn.runtime.threads import steady_blas
 from atklearn.stores.compiled import CompiledRows, Places
 from atklearn.trimmed.problem import Outside, TrimmedProblem
@@ -379,7 +380,7 @@ def _of_weighted_rows(rows: CompiledRows, weights: Array) -> Array:
     return np.asarray(np.linalg.solve(grams + ridge * np.eye(X.shape[1]), pulls[:, :, None])[:, :, 0])
 
 
-def _with_ones(rows: CompiledRows, X: Array | sp.csr_array) -> Array:
+def _with_ones(rows: CompiledRows, X: Features) -> Array:
     """Return features as a dense array, with the column of ones if there is one."""
     dense = np.asarray(X.toarray() if sp.issparse(X) else X, dtype=np.float64)
     return dense if rows.ones is None else np.column_stack([dense, np.ones(len(dense))])
