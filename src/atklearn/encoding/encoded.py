@@ -15,7 +15,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_X_y
@@ -29,7 +28,7 @@ from atklearn.losses.aggregate import resolve_k
 from atklearn.losses.individual import Array, IndividualLoss
 from atklearn.losses.labels import one_versus_rest
 from atklearn.runtime import threads
-from atklearn.runtime.compiling import HAS_NUMBA, njit
+from atklearn.runtime.compiling import HAS_NUMBA
 from atklearn.runtime.messages import refuse_extremes, refuse_weights, shown
 from atklearn.runtime.namespaces import (
     Features,
@@ -48,32 +47,16 @@ if TYPE_CHECKING:
     from atklearn.stores.tensors.tensor_store import TensorRows
 
 __all__ = [
-    "ClassWeight",
-    "Coefficients",
-    "Encoded",
-    "ProblemEncoder",
-    "Problems",
-    "Targets",
-    "check_features",
-    "check_mass",
-    "check_training",
-    "class_factors",
-    "class_targets",
-    "enter_features",
-    "enter_training",
-    "intercept_kind",
-    "n_problems",
-    "plain",
-    "problem_names",
-    "refuse_malformed",
-    "regression_targets",
-    "saying_what_overflows",
-    "split_in_two",
+    "ClassWeight", "Coefficients", "Encoded", "ProblemEncoder", "Problems", "Targets", "check_features", "check_mass",
+    "check_training", "class_factors", "class_targets", "enter_features", "enter_training", "intercept_kind",
+    "n_problems", "plain", "problem_names", "refuse_malformed", "regression_targets", "saying_what_overflows",
 ]  # fmt: skip
 
 _FLOATS = (np.float64, np.float32)
 # Entries from which on several threads look for NaN and infinity.
 _LARGE = 1_000_000
+# Samples from which on two classes are told apart without sorting.
+_MANY = 10_000
 
 
 @contextmanager
@@ -152,31 +135,6 @@ def refuse_malformed(X: Features) -> None:
         )
 
 
-def split_in_two(y: Labels) -> npt.NDArray[np.int8] | None:
-    """Return 0 where y, a vector of numbers, is the smaller of its two values and 1 where the larger.
-
-    None if it has other than two values, or if it takes sorting to find out.
-    """
-    if not HAS_NUMBA:
-        return None
-    low, high = threads.extremes(y)
-    codes = np.empty(y.size, dtype=np.int8)
-    others = threads.block_sums(_tell_apart, 1, y.size, 1.0, y, low, high, codes)[0]
-    exact = max(abs(low), abs(high)) < 2.0**53  # whole numbers that are floats as well
-    return codes if exact and low < high and others == 0.0 else None
-
-
-@njit(cache=True, nogil=True)
-def _tell_apart(first, last, size, y, low, high, codes, sums):  # type: ignore[no-untyped-def]
-    """Tell the two values apart, and count what is neither."""
-    for block in range(first, last):
-        others = 0
-        for i in range(block * size, min((block + 1) * size, y.size)):
-            codes[i] = y[i] == high
-            others += (y[i] != high) & (y[i] != low)
-        sums[block, 0] = others
-
-
 @saying_what_overflows()
 def check_features(estimator: BaseEstimator, X: Features, **checks: object) -> Features:
     """Return X to predict from, checked against the features of the fit."""
@@ -189,7 +147,7 @@ def check_features(estimator: BaseEstimator, X: Features, **checks: object) -> F
 def check_mass(sample_weight: Vector, n_samples: int) -> Array:
     """Return the sample weights as a vector of numbers >= 0, or say what is wrong with them."""
     if sample_weight is None:
-        return threads.fill(np.empty(n_samples), np.positive, 1.0)
+        return np.ones(n_samples)
     mass = np.asarray(on_host(sample_weight), dtype=np.float64)
     if mass.ndim == 0:
         mass = np.full(n_samples, float(mass))
@@ -209,10 +167,6 @@ def _with_small_indices(X: Features) -> Features:
             f"with {X.nnz} entries; use fewer rows, or stream them with SGDATkClassifier or SGDATkRegressor."
         )
     return type(X)((X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), shape=X.shape)
-
-
-# Samples from which on two classes are told apart without sorting.
-_MANY = 10_000
 
 
 def enter_training(estimator: BaseEstimator, X: Features, y: Vector, **checks: object) -> tuple[Features, Vector]:
@@ -372,11 +326,11 @@ def class_targets(
     """
     classes, codes = _classes_and_codes(y)
     targets = Targets(codes, check_mass(sample_weight, codes.size), classes)
-    return _weighted_by_class(targets, class_weight, owner, alike=sample_weight is None)
+    return _weighted_by_class(targets, class_weight, owner)
 
 
-def _weighted_by_class(targets: _T, class_weight: ClassWeight, owner: str, *, alike: bool = False) -> _T:
-    """Return targets with class weights, making sure that two classes have mass; ``alike``: all weights are 1."""
+def _weighted_by_class(targets: _T, class_weight: ClassWeight, owner: str) -> _T:
+    """Return targets with class weights, making sure that two classes have mass."""
     classes, codes, weight = targets.classes, targets.y, targets.weight
     assert classes is not None
     present: Array
@@ -384,9 +338,6 @@ def _weighted_by_class(targets: _T, class_weight: ClassWeight, owner: str, *, al
         from atklearn.encoding.tensors import class_masses
 
         present = class_masses(codes, weight, classes.size)
-    elif alike and classes.size == 2:
-        highs = float(np.count_nonzero(codes))
-        present = np.array([codes.size - highs, highs], dtype=np.float64)
     else:
         present = np.bincount(codes, weights=weight, minlength=classes.size).astype(np.float64, copy=False)
     return replace(targets, factors=class_factors(classes, present, class_weight, owner))
@@ -395,11 +346,11 @@ def _weighted_by_class(targets: _T, class_weight: ClassWeight, owner: str, *, al
 def _classes_and_codes(y: Vector) -> tuple[Labels, Labels]:
     """Return the sorted labels, checked to be some, and which of them every sample has; of two numbers unsorted."""
     if isinstance(y, np.ndarray) and y.ndim == 1 and y.dtype.kind in "fiu" and y.size > _MANY:
-        codes = split_in_two(y)
-        if codes is not None:
-            classes = np.array([y[codes.argmin()], y[codes.argmax()]])
+        classes = np.array([y.min(), y.max()])
+        codes = y == classes[1]
+        if classes[0] < classes[1] and (codes | (y == classes[0])).all():
             check_classification_targets(classes)
-            return classes, codes
+            return classes, codes.view(np.int8)
     check_classification_targets(y)
     return np.unique(y, return_inverse=True)
 

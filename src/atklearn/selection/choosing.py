@@ -43,7 +43,6 @@ __all__ = [
     "corrected_standard_error",
     "default_Cs",
     "default_ks",
-    "default_ks_above",
     "default_search",
     "map_jobs",
 ]
@@ -463,7 +462,7 @@ def default_search(
     if n_folds < 2:
         return Search([], judge, criterion, np.ones(1), Cs, 1.0, fallback=nearest)
     if not isinstance(ks, np.ndarray):
-        ks = default_ks_above(trim, ks, _collapse_at_most(every, default) if classification else None)
+        ks = default_ks(ks, _collapse_at_most(every, default) if classification else None, trim)
     folds = []
     for seed in check_random_state(random_state).randint(2**31 - 1, size=1 if has_budget else _DRAWS):
         rows, parts, splits = samples.cut(n_folds, int(seed))
@@ -475,45 +474,30 @@ def default_search(
     return Search(folds, judge, criterion, ks, Cs, 1.0 / (n_folds - 1), fallback=nearest, narrows=True)
 
 
-def default_ks(n_ks: int, bound: float | None) -> Array:
+def default_ks(n_ks: int, bound: float | None, trim: float = 0.0) -> Array:
     """Return shares k/n above the calibration bound and up to 1, the denser the smaller they are, shape (n_ks,).
 
+    Where a part of the samples is set aside, it is the grid on those left: samples set aside lie on the wrong side as a
+    rule, and no longer count in the calibration bound.
+
     Parameters
     ----------
     n_ks : int
     bound : float or None
-        The calibration bound, itself not part of the grid; None for regression, which has none.
-
-    Examples
-    --------
-    >>> default_ks(2, 0.2)
-    array([0.4, 1. ])
-    """
-    lowest = _SMALLEST_SHARE_REGRESSION if bound is None else min(max(bound, _SMALLEST_SHARE), _LARGEST_BOUND)
-    return np.asarray(lowest + (1.0 - lowest) * (np.arange(1.0, n_ks + 1.0) / n_ks) ** 2)
-
-
-def default_ks_above(trim: float, n_ks: int, bound: float | None) -> Array:
-    """Return shares k/n where a part of the samples is set aside: the grid of :func:`default_ks` on those left.
-
-    Samples set aside lie on the wrong side as a rule, and no longer count in the calibration bound.
-
-    Parameters
-    ----------
-    trim : float
+        The calibration bound of all samples, itself not part of the grid; None for regression, which has none.
+    trim : float, default=0.0
         The part set aside.
-    n_ks : int
-    bound : float or None
-        The calibration bound of all samples.
 
     Examples
     --------
-    >>> default_ks_above(0.5, 2, 0.6)
-    array([0.7, 1. ])
+    >>> default_ks(2, 0.2), default_ks(2, 0.6, trim=0.5)
+    (array([0.4, 1. ]), array([0.7, 1. ]))
     """
     left = 1.0 - trim
-    of_rest = None if bound is None else max(bound - trim, 0.0) / left
-    return trim + left * default_ks(n_ks, of_rest)
+    lowest = _SMALLEST_SHARE_REGRESSION
+    if bound is not None:
+        lowest = float(np.clip((bound - trim) / left, _SMALLEST_SHARE, _LARGEST_BOUND))
+    return np.asarray(trim + left * (lowest + (1.0 - lowest) * (np.arange(1.0, n_ks + 1.0) / n_ks) ** 2))
 
 
 def default_Cs(n_Cs: int, default: float) -> Array:

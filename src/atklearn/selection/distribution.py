@@ -98,12 +98,9 @@ class Distribution:
         if self.rows.size <= at_most:
             return self
         each = max(at_most // (int(self.codes.max()) + 1), 1)
-        kept = np.sort(np.concatenate([np.flatnonzero(self.codes == code)[:each] for code in np.unique(self.codes)]))
-        codes, mass = self.codes[kept], self.mass[kept]
-        share = np.bincount(self.codes, weights=self.mass) / np.bincount(codes, weights=mass)
-        return Distribution(
-            self.rows[kept], mass * share[codes] * (kept.size / self.rows.size), codes, self.marks[kept]
-        )
+        masses = np.asarray(np.bincount(self.codes, weights=self.mass), dtype=np.float64)
+        kept, mass = _first_of_classes(each, self.codes, self.mass, masses, self.rows.size)
+        return Distribution(self.rows[kept], mass, self.codes[kept], self.marks[kept])
 
     def cut(self, n_folds: int, seed: int) -> tuple[npt.NDArray[np.intp], Array, list[Split]]:
         """Cut the mass of every class into equal parts, in an order drawn from the values and the seed.
@@ -198,12 +195,18 @@ def few_marked(
             break
         factor *= _AGAIN
     if marks.size > at_most or (limits < 1.0).any():
-        order = np.argsort(marks)
-        kept = np.sort(np.concatenate([order[codes[order] == code][:each] for code in np.unique(codes)]))
-        X, y, mass, codes = X[kept], y[kept], mass[kept], codes[kept]
-        share = masses / np.maximum(np.bincount(codes, weights=mass, minlength=sizes.size), 1e-300)
-        mass = mass * share[codes] * (kept.size / n_rows)
+        kept, mass = _first_of_classes(each, codes, mass, masses, n_rows)
+        X, y = X[kept], y[kept]
     return X, y, mass
+
+
+def _first_of_classes(
+    count: int, codes: npt.NDArray[np.intp], mass: Array, masses: Array, n_rows: int
+) -> tuple[npt.NDArray[np.intp], Array]:
+    """Return the places of the first samples of each class, and their mass: its share of all, and the mean of rows."""
+    kept = np.sort(np.concatenate([np.flatnonzero(codes == code)[:count] for code in np.unique(codes)]))
+    share = masses / np.maximum(np.bincount(codes[kept], weights=mass[kept], minlength=masses.size), 1e-300)
+    return kept, mass[kept] * share[codes[kept]] * (kept.size / n_rows)
 
 
 def few_tensor_rows(data: Encoded, at_most: int) -> Encoded:

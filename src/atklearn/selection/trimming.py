@@ -25,7 +25,7 @@ from atklearn.losses.aggregate import check_losses, ranked_loss, resolve_trim
 from atklearn.losses.individual import Array, Task
 from atklearn.measures.scores import resolve_scoring
 from atklearn.runtime.messages import shown
-from atklearn.runtime.namespaces import Features, Labels, Vector
+from atklearn.runtime.namespaces import Features, Vector
 from atklearn.selection.choosing import corrected_standard_error
 from atklearn.selection.folds import Split
 
@@ -334,18 +334,6 @@ def trim_at_jump(losses: npt.ArrayLike, *, sample_weight: npt.ArrayLike | None =
     )  # fmt: skip
 
 
-def _default_folds(
-    y: Labels, *, classification: bool, random_state: int | np.random.RandomState | None
-) -> RepeatedKFold | RepeatedStratifiedKFold:
-    """Return five folds of these targets, stratified for classes, the more often repeated the fewer rows there are."""
-    repeats = _REPEATS[0] if y.size < _FEW_SAMPLES else _REPEATS[1]
-    if not classification:
-        return RepeatedKFold(n_splits=min(_FOLDS, y.size), n_repeats=repeats, random_state=random_state)
-    rarest = int(np.unique(y, return_counts=True)[1].min())
-    folds = min(_FOLDS, max(rarest, 2))
-    return RepeatedStratifiedKFold(n_splits=folds, n_repeats=repeats, random_state=random_state)
-
-
 def _splits(
     cv: Splitter,
     X: Features,
@@ -354,11 +342,17 @@ def _splits(
     random_state: int | np.random.RandomState | None,
 ) -> list[Split]:
     """Return the parts to train and to judge on, once for all candidates."""
-    splitter = (
-        _default_folds(np.asarray(y), classification=classification, random_state=random_state)
-        if cv is None
-        else check_cv(cv, y, classifier=classification)
-    )
+    splitter = check_cv(_FOLDS if cv is None else cv, y, classifier=classification)
+    if cv is None:
+        labels = np.asarray(y)
+        repeats = _REPEATS[0] if labels.size < _FEW_SAMPLES else _REPEATS[1]
+        if classification:
+            rarest = int(np.unique(labels, return_counts=True)[1].min())
+            folds = min(_FOLDS, max(rarest, 2))
+            splitter = RepeatedStratifiedKFold(n_splits=folds, n_repeats=repeats, random_state=random_state)
+        else:
+            folds = min(_FOLDS, labels.size)
+            splitter = RepeatedKFold(n_splits=folds, n_repeats=repeats, random_state=random_state)
     return [(np.asarray(train), np.asarray(test)) for train, test in splitter.split(X, y)]
 
 
