@@ -43,20 +43,25 @@ def rng() -> np.random.Generator:
 # Targets
 
 
-def test_two_classes_are_one_problem_the_second_against_the_first():
-    targets = class_targets(np.array(["no", "yes", "no"]))
-    np.testing.assert_array_equal(targets.values, [[-1.0, 1.0, -1.0]])
-    np.testing.assert_array_equal(targets.classes, ["no", "yes"])
-    assert targets.names == ["class yes"]
-    assert targets.total == 3.0
+MANY = np.arange(20_000) % 3  # of which two numbers are told apart without sorting
 
 
-def test_more_classes_are_a_problem_each_against_the_rest():
-    targets = class_targets(np.array([7, 3, 5, 3]))
-    np.testing.assert_array_equal(targets.classes, [3, 5, 7])
-    np.testing.assert_array_equal(targets.values, [[-1, 1, -1, 1], [-1, -1, 1, -1], [1, -1, -1, -1]])
-    assert targets.names == ["class 3", "class 5", "class 7"]
-    np.testing.assert_array_equal((one_versus_rest([0, 1, 2, 3], range(4)) > 0).sum(axis=0), 1)
+@pytest.mark.parametrize(
+    ("y", "classes", "values", "names"),
+    [
+        (["no", "yes", "no"], ["no", "yes"], [[-1, 1, -1]], ["class yes"]),
+        ([7, 3, 3], [3, 7], [[1, -1, -1]], ["class 7"]),
+        ([1, 0, 2], [0, 1, 2], [[-1, 1, -1], [1, -1, -1], [-1, -1, 1]], ["class 0", "class 1", "class 2"]),
+        (1.0 * (MANY == 2), [0.0, 1.0], [2 * (MANY == 2) - 1], ["class 1.0"]),
+        (MANY, [0, 1, 2], one_versus_rest(MANY, range(3)), ["class 0", "class 1", "class 2"]),
+    ],
+)
+def test_two_classes_are_one_problem_and_more_are_one_each_against_the_rest(y, classes, values, names):
+    targets = class_targets(np.array(y))
+    np.testing.assert_array_equal(targets.values, values)
+    np.testing.assert_array_equal(targets.classes, classes)
+    assert targets.names == names
+    assert targets.total == len(y)
 
 
 def test_a_regression_is_one_problem_without_classes():
