@@ -75,13 +75,8 @@ def saying_what_overflows() -> Iterator[None]:
 def check_training(estimator: BaseEstimator, X: Features, y: Vector, **checks: object) -> tuple[Features, Vector]:
     """Return X as C-ordered array or CSR with 32-bit indices, and y, both checked.
 
-    Parameters
-    ----------
-    estimator : estimator or None
-        Gets ``n_features_in_`` and ``feature_names_in_``; None where a function is called, not an estimator.
-    X, y : array-like
-    **checks
-        What else scikit-learn's ``validate_data`` should see to.
+    The estimator gets ``n_features_in_`` and ``feature_names_in_``; it is None where a function is called. ``checks``
+    are what else scikit-learn's ``validate_data`` should see to.
     """
     refuse_malformed(X)
     options: dict[str, object] = {"accept_sparse": "csr", "dtype": list(_FLOATS), "order": "C"} | checks
@@ -308,15 +303,7 @@ def class_targets(
 ) -> Targets:
     """Return the targets of a classification, and make sure that two classes have mass.
 
-    Parameters
-    ----------
-    y : ndarray of shape (n_samples,)
-        Labels of any kind.
-    sample_weight : array-like of shape (n_samples,), default=None
-    class_weight : dict, "balanced" or None, default=None
-        Balanced by weight, so that weighting and repeating samples agree.
-    owner : str
-        Who asks, for messages.
+    Balanced is by weight, so that weighting and repeating samples agree; ``owner`` is who asks, for messages.
 
     Examples
     --------
@@ -358,14 +345,7 @@ def _classes_and_codes(y: Vector) -> tuple[Labels, Labels]:
 def class_factors(classes: Labels, present: Array, class_weight: ClassWeight, owner: str) -> Array | None:
     """Return what class weights multiply the mass of each class with, None for nothing; two classes must have mass.
 
-    Parameters
-    ----------
-    classes : ndarray of shape (n_classes,)
-    present : ndarray of shape (n_classes,)
-        The mass that the samples of each class have.
-    class_weight : dict, "balanced" or None
-    owner : str
-        Who asks, for messages.
+    ``present`` is the mass that the samples of each class have; ``owner`` is who asks, for messages.
 
     Examples
     --------
@@ -458,15 +438,7 @@ class ProblemEncoder:
         return self.loss.task == "classification"
 
     def encode(self, X: Features, y: Vector, sample_weight: Vector = None) -> Encoded:
-        """Return checked X and y, and sample weights, as one value; the weights are checked here.
-
-        Parameters
-        ----------
-        X : {ndarray, sparse matrix, tensor} of shape (n_samples, n_features)
-        y : {ndarray, tensor} of shape (n_samples,)
-            Numbers, or labels of any kind.
-        sample_weight : array-like of shape (n_samples,), default=None
-        """
+        """Return checked X and y, and sample weights, as one value; the weights are checked here."""
         if is_tensor(X):
             targets = self._tensor_targets(X, y, sample_weight)
         elif self.is_classification:
@@ -563,14 +535,7 @@ class Encoded(Targets):
         return replace(self, X=X, y=y, weight=weight)
 
     def part(self, rows: Vector, weight: Vector = None) -> Encoded:
-        """Return some rows to fit on, with sample weights of their own if given; balanced classes are so among them.
-
-        Parameters
-        ----------
-        rows : ndarray of int
-        weight : ndarray of shape (n_rows,), default=None
-            The sample weights of these rows; None for those that they have.
-        """
+        """Return some rows to fit on, with sample weights of their own if given; balanced classes are so among them."""
         part = self.take(rows)
         if weight is not None:
             part = replace(part, weight=weight, is_weighted=True)

@@ -41,15 +41,7 @@ def check_tensor_training(
 ) -> tuple[Tensor, Vector]:
     """Return X as a tensor of float32 or float64, and y as a tensor beside it; labels that are no numbers as an array.
 
-    Parameters
-    ----------
-    estimator : estimator or None
-        Gets ``n_features_in_``; None where a function is called, not an estimator.
-    home : Home
-        Of X.
-    X, y : array-like
-    **checks
-        What else scikit-learn's ``validate_data`` should see to.
+    The arguments are those of :func:`atklearn.encoding.encoded.check_training`, and where X lies.
     """
     X = _real_and_dense(home.enter(X))
     seen = _stand_in(X)

@@ -110,16 +110,8 @@ class Criterion:
     ) -> Criterion:
         """Return the criterion from the parameters of an estimator.
 
-        Parameters
-        ----------
-        task : {"classification", "regression"}
-        scoring : str, callable or None
-            A measure by its name, or what scikit-learn accepts; None asks for the tail.
-        tail : float or None
-            The share of the worst errors; None is a tenth.
-        at_most : float or None
-            None is 0.02 with the tail and no limit with ``scoring``.
-        rule : {"one_standard_error", "best"}
+        Of ``scoring`` and ``tail`` one may be given. By default, the measure is the worst tenth, for 2 % of the mean; a
+        ``scoring`` that is given has no budget unless that is given, too.
 
         Examples
         --------
@@ -325,14 +317,8 @@ class Search:
     ) -> None:
         """Score the folds.
 
-        Parameters
-        ----------
-        n_jobs : int, default=None
-            Folds scored at once.
-        shared : sequence, default=()
-            The data, if folds have none by themselves.
-        on_fold : callable, default=None
-            Called with the number of a fold and its scores; returns whether to stop.
+        ``shared`` are the data, if folds have none by themselves; ``on_fold`` is called with the number of a fold and
+        its scores, and returns whether to stop.
         """
         fill = partial(_fill_fold, self.judge)
         if self.narrows and self.folds and np.isfinite(self.criterion.at_most):
@@ -431,24 +417,9 @@ def default_search(
     The choice depends on the samples as a distribution: neither on their order nor on whether they are repeated or
     weighted.
 
-    Parameters
-    ----------
-    data : Encoded
-        On the host.
-    judge : Judge
-    criterion : Criterion
-    ks : int or ndarray
-        How many shares, or the shares themselves, ascending.
-    Cs_of : callable
-        Takes the mass of the samples, returns the C to try, ascending.
-    default_C : callable
-        Takes the mass of the samples, returns the C to take without a trial.
-    trim : float, default=0.0
-        The part of the largest losses that every fit sets aside.
-    max_iter : int, default=1000
-        Of every fit.
-    random_state : int, RandomState instance or None, default=0
-        Of the folds.
+    ``ks`` are shares of the data, which are on the host, ascending, or how many. ``Cs_of`` and ``default_C`` take the
+    mass of the samples, and return the C to try, ascending, and the one to take without a trial. ``trim`` is the part
+    of the largest losses that every fit sets aside; ``random_state`` is of the folds.
     """
     classification = data.classes is not None
     samples = Distribution.of(data.X, data.y, data.weight, classification=classification).thinned(AUTO_ROWS)

@@ -66,16 +66,7 @@ class Distribution:
 
     @classmethod
     def of(cls, X: Features, y: Labels, mass: Array, *, classification: bool = False) -> Distribution:
-        """Return the distribution of samples; those without mass have no part in it.
-
-        Parameters
-        ----------
-        X : ndarray or CSR of shape (n_samples, n_features)
-        y : ndarray of shape (n_samples,)
-            Labels of any kind, or numbers.
-        mass : ndarray of shape (n_samples,)
-        classification : bool
-        """
+        """Return the distribution of samples; those without mass have no part in it."""
         kept = np.flatnonzero(mass > 0.0)
         if kept.size < mass.size:
             X, y, mass = X[kept], y[kept], mass[kept]

@@ -36,42 +36,7 @@ GridSolver: TypeAlias = Callable[..., Iterator[tuple[int, int, Solution]]]
 
 @dataclass(frozen=True)
 class ATkPath:
-    """The fits of a grid of k and C, each with its certificate: what :func:`atklearn.atk_path` returns.
-
-    Every array has the leading shape (n_ks, n_Cs, n_problems). There is one problem for a regression or two classes;
-    with more classes, one per class against the rest.
-
-    Attributes
-    ----------
-    ks : ndarray of shape (n_ks,)
-        In units of sample weight.
-    Cs : ndarray of shape (n_Cs,)
-    classes : ndarray of shape (n_classes,) or None
-        None for a regression.
-    coefs : ndarray of shape (n_ks, n_Cs, n_problems, n_features)
-    intercepts : ndarray of shape (n_ks, n_Cs, n_problems)
-    objectives : ndarray of shape (n_ks, n_Cs, n_problems)
-    dual_gaps : ndarray of shape (n_ks, n_Cs, n_problems)
-        How far each objective can be from its optimum.
-    thresholds : ndarray of shape (n_ks, n_Cs, n_problems)
-        The k-th largest loss of each fit.
-    n_iters : ndarray of shape (n_ks, n_Cs, n_problems)
-        Newton steps of each fit.
-    stop_reasons : ndarray of StopReason of shape (n_ks, n_Cs, n_problems)
-        Why the solver stopped in each cell.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from atklearn import atk_path
-    >>> from atklearn.datasets import make_toy
-    >>> X, y = make_toy(4, random_state=0)
-    >>> path = atk_path(X, y, ks=[0.2, 1.0], Cs=[1.0, 100.0])
-    >>> wrong = np.sign(path.decision(X)[:, :, 0]) != y
-    >>> wrong.sum(axis=-1)  # of 200 samples, for every k (rows) and C (columns)
-    array([[5, 2],
-           [4, 2]])
-    """
+    """The fits of a grid of k and C, each with its certificate; :func:`atklearn.atk_path` describes what it has."""
 
     ks: Array
     Cs: Array
@@ -153,10 +118,11 @@ def atk_path(
     Returns
     -------
     path : ATkPath
-        ``coefs``, ``intercepts``, ``objectives``, ``dual_gaps``, ``thresholds`` (the k-th largest losses), ``n_iters``
-        and ``stop_reasons`` are arrays with the leading shape (n_ks, n_Cs, n_problems): one problem for a regression or
-        two classes; with more classes, one per class against the rest. ``ks`` (in units of sample weight), ``Cs`` and
-        ``classes`` name their places. ``decision(X)`` returns ``X w + b`` of every fit, shape
+        ``coefs``, ``intercepts``, ``objectives``, ``dual_gaps`` (how far each can be from its optimum), ``thresholds``
+        (the k-th largest losses), ``n_iters`` (Newton steps) and ``stop_reasons`` are arrays with the leading shape
+        (n_ks, n_Cs, n_problems): one problem for a regression or two classes; with more classes, one per class against
+        the rest; ``coefs`` have the features as their last axis. ``ks`` (in units of sample weight), ``Cs`` and
+        ``classes`` (None for a regression) name their places. ``decision(X)`` returns ``X w + b`` of every fit, shape
         (n_ks, n_Cs, n_problems, n_samples).
 
     See Also
@@ -173,6 +139,11 @@ def atk_path(
     >>> path = atk_path(scale(X), y, ks=[0.2, 0.5, 1.0], Cs=[1.0, 100.0])
     >>> path.coefs.shape, bool((path.dual_gaps <= 1e-3 * path.objectives).all())
     ((3, 2, 1, 30), True)
+    >>> wrong = (path.decision(scale(X))[:, :, 0] > 0.0) != y
+    >>> wrong.sum(axis=-1)  # of 569 samples, for every k (rows) and C (columns)
+    array([[12,  7],
+           [27,  7],
+           [34,  8]])
     """
     task = task_of(loss)
     if task == "regression" and class_weight is not None:

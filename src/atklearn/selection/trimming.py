@@ -52,30 +52,7 @@ _SAME_LEVEL = 1e-10
 
 @dataclass(frozen=True)
 class TrimChoice:
-    """The share or count of samples that cross-validation sets aside: what :func:`atklearn.choose_trim` returns.
-
-    Attributes
-    ----------
-    trim : float or int
-        The choice.
-    trims : tuple of float or int
-        The candidates, ascending.
-    scores : ndarray of shape (n_splits, n_trims)
-        Higher is better.
-    means : ndarray of shape (n_trims,)
-        Of the scores, over the splits.
-    errors : ndarray of shape (n_trims,)
-        The standard error of how far each is behind the best mean, corrected for splits that overlap.
-
-    Examples
-    --------
-    >>> from atklearn import ATkClassifier, choose_trim
-    >>> from atklearn.datasets import make_toy
-    >>> X, y = make_toy(1, random_state=0)  # no sample is wrong
-    >>> choice = choose_trim(ATkClassifier(k=1.0, n_init=0), X, y, trims=(0.0, 0.1), cv=3)
-    >>> choice.trim, choice.means.tolist()
-    (0.0, [1.0, 1.0])
-    """
+    """The share or count of samples to set aside: what :func:`atklearn.choose_trim` returns, described there."""
 
     trim: float
     trims: tuple[float, ...]
@@ -199,29 +176,7 @@ def choose_trim(
 
 @dataclass(frozen=True)
 class TrimAtJump:
-    """Where sorted losses jump: what :func:`atklearn.trim_at_jump` returns.
-
-    Attributes
-    ----------
-    trim : float
-        The share of the weight above the jump; 0.0 if there is no clear one.
-    count : int or None
-        The number of losses above the jump; None with sample weights.
-    threshold : float
-        The loss in the middle of the jump; infinite if there is no clear one.
-    prominence : float
-        How many times wider the most prominent gap is than its neighbours, clear or not.
-    needed : float
-        The prominence that makes a jump clear.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from atklearn import trim_at_jump
-    >>> jump = trim_at_jump(np.append(np.linspace(0.1, 1.0, 95), [50.0, 51.0, 52.0, 53.0, 54.0]))
-    >>> jump.count, jump.trim, round(jump.threshold, 1)
-    (5, 0.05, 25.5)
-    """
+    """Where sorted losses jump: what :func:`atklearn.trim_at_jump` returns, described there."""
 
     trim: float
     count: int | None
