@@ -13,10 +13,12 @@ from typing import Protocol, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, is_classifier
 from sklearn.metrics import check_scoring
 
 from atklearn.encoding.encoded import Coefficients, Encoded, Problems, class_factors
+from atklearn.losses.aggregate import top_sum
 from atklearn.losses.individual import Array, IndividualLoss, Task, resolve_individual_loss
 from atklearn.measures.answers import Answers
 from atklearn.measures.scores import MeasureScorer
@@ -141,11 +143,6 @@ class Unseen:
     targets: Array
     mass: Array
 
-    @property
-    def is_of_classes(self) -> bool:
-        """Whether targets are classes."""
-        return self.judge.loss.task == "classification"
-
     def score(self, model: Decides) -> tuple[float, float]:
         """Return the score of a model, higher being better, and its mean loss."""
         decisions = model.decision(self.X)
@@ -155,9 +152,10 @@ class Unseen:
     def _measure(self, model: Decides, decisions: Array, losses: Array) -> float:
         template, scorer = self.judge.template, self.judge.scorer
         if isinstance(scorer, WorstLosses):
-            return -_mean_of_worst(losses, self.mass, scorer.share)
+            worst = scorer.share * float(self.mass.sum())
+            return -top_sum(losses, self.mass, worst) / worst
         if isinstance(scorer, MeasureScorer):
-            classes = template.classes_ if self.is_of_classes else None
+            classes = template.classes_ if self.judge.loss.task == "classification" else None
             known = {"loss": self.judge.loss, "sample_weight": self.sample_weight}
             return scorer.of(Answers.from_decisions(decisions, self.y, classes, **known), template)
         self.judge.lend(template, model)
@@ -165,15 +163,6 @@ class Unseen:
         if self.sample_weight is not None and _takes_weight(scorer):
             weighted = {"sample_weight": self.sample_weight}
         return float(scorer(template, self.X, self.y, **weighted))
-
-
-def _mean_of_worst(losses: Array, mass: Array, share: float) -> float:
-    """Return the mean of the largest losses; of few rows, to sort them all is the quickest."""
-    order = np.argsort(-losses)
-    weight = mass[order]
-    reached = weight.cumsum()
-    worst = share * reached[-1]
-    return float(np.clip(worst - (reached - weight), 0.0, weight) @ losses[order] / worst)
 
 
 def lend_coefficients(template: BaseEstimator, model: Coefficients) -> None:
@@ -285,21 +274,15 @@ def cv_results(scores: Array, ks: Array, Cs: Array) -> dict[str, object]:
     """Return scores of shape (n_splits, n_ks, n_Cs) in the format of GridSearchCV; means are over finite scores."""
     flat = scores.reshape(len(scores), -1)
     k, C = (grid.ravel() for grid in np.meshgrid(ks, Cs, indexing="ij"))
-    finished = np.isfinite(flat)
-    count = finished.sum(axis=0)
-    safe = np.maximum(count, 1)
-    mean = np.where(count, np.where(finished, flat, 0.0).sum(axis=0) / safe, np.nan)
-    spread = np.where(finished, flat - mean, 0.0)
-    std = np.where(count, np.sqrt((spread**2).sum(axis=0) / safe), np.nan)
-    # equal scores share the best rank; an unfinished cell comes last
-    order = np.where(count, -mean, np.inf)
-    rank = 1 + (order[None, :] < order[:, None]).sum(axis=1)
+    finished = np.ma.masked_invalid(flat)
+    mean = finished.mean(axis=0).filled(np.nan)
+    rank = rankdata(np.where(np.isnan(mean), np.inf, -mean), method="min")  # an unfinished cell comes last
     return {
         "params": [{"k": float(a), "C": float(b)} for a, b in zip(k, C, strict=True)],
         "param_k": k,
         "param_C": C,
         **{f"split{fold}_test_score": row for fold, row in enumerate(flat)},
         "mean_test_score": mean,
-        "std_test_score": std,
+        "std_test_score": finished.std(axis=0).filled(np.nan),
         "rank_test_score": rank.astype(np.int32),
     }
