@@ -19,10 +19,6 @@ _INSIDE = ("atklearn", "contextlib", "joblib", "sklearn")
 def shown(value: object) -> str:
     """Return a value as one would type it: numbers and labels of NumPy plainly, also within a collection.
 
-    Parameters
-    ----------
-    value : object
-
     Examples
     --------
     >>> import numpy as np

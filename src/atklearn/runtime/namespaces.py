@@ -174,17 +174,7 @@ def kept_home(values: object) -> Home | None:
 
 
 def same_home(fitted: object, X: object, caller: str) -> Home | None:
-    """Return where X and fitted coefficients lie, or say that they are apart.
-
-    Parameters
-    ----------
-    fitted : array
-        Coefficients.
-    X : array-like
-        To predict from.
-    caller : str
-        Which method asks, for the message.
-    """
+    """Return where X and fitted coefficients lie, or say, for the method that is the caller, that they are apart."""
     there, here = kept_home(fitted), home_of(X)
     if there == here:
         return here

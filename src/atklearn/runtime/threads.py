@@ -90,7 +90,7 @@ def over_rows(work: Callable[..., object], n: int, cost: float, *arguments: obje
 
 
 def block_sums(work: Callable[..., object], n_sums: int, n: int, cost: float, *arguments: object) -> Array:
-    """Do the same with work that fills ``sums[block]``, its last argument; return the sums over all blocks."""
+    """Do work on blocks of rows that fills ``sums[block]``, its last argument; return the sums over all blocks."""
     if n <= BLOCK:
         sums = np.empty((1, n_sums))
         work(0, 1, BLOCK, *arguments, sums)
@@ -146,12 +146,7 @@ def _find_extremes(first, last, size, values, out):  # type: ignore[no-untyped-d
 
 
 def add_up(parts: Array) -> Array:
-    """Return the sum of parts, one per block, in their order; large parts on several threads.
-
-    Parameters
-    ----------
-    parts : ndarray of shape (n_blocks, size)
-    """
+    """Return the sum of parts, shape (n_blocks, size), in their order; large parts on several threads."""
     if len(parts) == 1:
         return np.asarray(parts[0])
     total = np.zeros(parts.shape[1])

@@ -487,12 +487,7 @@ def default_Cs(n_Cs: int, default: float) -> Array:
 def choose_best(scores: Array, allowed: npt.NDArray[np.bool_] | None = None) -> tuple[int, int]:
     """Return the cell with the best mean, the largest k and then the smallest C among equals.
 
-    Parameters
-    ----------
-    scores : ndarray of shape (n_splits, n_ks, n_Cs)
-        Higher is better; k and C ascending.
-    allowed : ndarray of bool of shape (n_ks, n_Cs), default=None
-        The cells to choose among; all by default.
+    Scores have the shape (n_splits, n_ks, n_Cs), k and C ascending; all cells are ``allowed`` by default.
     """
     means = scores.mean(axis=0)
     if allowed is not None:
@@ -504,14 +499,8 @@ def choose_best(scores: Array, allowed: npt.NDArray[np.bool_] | None = None) -> 
 def choose_within_error(scores: Array, test_to_train: float, errors: float = 1.0) -> tuple[int, int]:
     """Return the cell closest to the average that is not clearly worse than the best.
 
-    Parameters
-    ----------
-    scores : ndarray of shape (n_splits, n_ks, n_Cs)
-        Higher is better; k and C ascending.
-    test_to_train : float
-        Size of a test fold over that of its training part.
-    errors : float, default=1.0
-        How many standard errors of the difference make a cell clearly worse.
+    Scores are those of :func:`choose_best`; ``test_to_train`` is the size of a test fold over that of its training
+    part, and so many standard ``errors`` of the difference make a cell clearly worse.
     """
     best = choose_best(scores)
     behind = scores[:, best[0], best[1]][:, None, None] - scores

@@ -84,15 +84,7 @@ def _first(amounts: Array, total: float) -> Array:
 
 
 class TrimmedProblem:
-    """Problems on the same rows, one or one per class, that set the same rows aside.
-
-    Parameters
-    ----------
-    problems : sequence of Problem
-        Of AT_k, on rows in memory.
-    trim : float
-        The mass to set aside, ``0 < trim < k``.
-    """
+    """Problems of AT_k on the same rows in memory, one or one per class, that set the same mass aside, below k."""
 
     def __init__(self, problems: Sequence[Problem], trim: float) -> None:
         self.problems, self.trim = list(problems), trim

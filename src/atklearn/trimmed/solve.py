@@ -93,15 +93,7 @@ class TrimmedFit:
 
 
 class _State:
-    """Models, and the rows that are best set aside with them.
-
-    Parameters
-    ----------
-    problem : TrimmedProblem
-    coefs : sequence of ndarray
-    solved : tuple of Outside and list of Solution, default=None
-        Where the models come from, if they were not given.
-    """
+    """Models, and the rows that are best set aside with them; ``solved`` is where they come from, unless given."""
 
     def __init__(
         self, problem: TrimmedProblem, coefs: Sequence[Array], solved: tuple[Outside, list[Solution]] | None = None
@@ -169,10 +161,6 @@ def solve_trimmed(
         Number of random starts beside the solution of AT_k: models of a few rows each.
     progress : sequence of callables, default=None
         One per problem: see :func:`atklearn.core.solve.solve_linear`.
-
-    Returns
-    -------
-    TrimmedFit
     """
     inside = [problem.conditioned() or problem for problem in problems]
     ranged = TrimmedProblem(inside, trim)
@@ -326,16 +314,7 @@ def _in_the_users_units(
 
 
 def random_starts(problem: TrimmedProblem, count: int, best: int) -> list[list[Array]]:
-    """Return the coefficients of the best of random models, each a list with an array per problem.
-
-    Parameters
-    ----------
-    problem : TrimmedProblem
-    count : int
-        How many to compare.
-    best : int
-        How many to return.
-    """
+    """Return the coefficients of the best of ``count`` random models, each a list with an array per problem."""
     if count == 0:
         return []
     rows = problem.rows
