@@ -17,7 +17,6 @@ NEEDS_TORCH = [
     "src/atklearn/torch",
     "src/atklearn/stores/tensors",
     "src/atklearn/encoding/tensors.py",
-    "src/atklearn/selection/few_tensor_rows.py",
     "tests/pytorch",
     *(
         str(path.relative_to(HERE))

@@ -112,28 +112,18 @@ class TestScores:
 
 
 class TestRule:
-    @staticmethod
-    def scores(means, noise, n_splits=20):
-        """Return scores whose cells differ by their means and by independent noise."""
-        rng = np.random.default_rng(0)
-        return np.asarray(means)[None] + noise * rng.standard_normal((n_splits, *np.shape(means)))
-
-    def test_keeps_the_average_within_the_noise(self):
-        scores = self.scores([[0.81], [0.80]], noise=0.1)
-        assert choose_within_error(scores, 0.25) == (1, 0)
-
-    def test_leaves_the_average_for_a_clear_gain(self):
-        scores = self.scores([[0.85, 0.8], [0.9, 0.7], [0.8, 0.6]], noise=0.01)
-        assert choose_best(scores) == (1, 0)
-        assert choose_within_error(scores, 0.25) == (1, 0)
-
-    def test_goes_no_further_than_the_scores_ask(self):
-        scores = self.scores([[0.901], [0.9], [0.6]], noise=0.02)
-        assert choose_within_error(scores, 0.25) == (1, 0)
-
-    def test_takes_the_best_C_of_the_average(self):
-        scores = self.scores([[0.5, 0.5, 0.5], [0.7, 0.9, 0.8]], noise=0.01)
-        assert choose_within_error(scores, 0.25) == (1, 1)
+    @pytest.mark.parametrize(
+        ("means", "noise", "chosen"),
+        [
+            ([[0.81], [0.80]], 0.1, (1, 0)),  # the average, within the noise
+            ([[0.85, 0.8], [0.9, 0.7], [0.8, 0.6]], 0.01, (1, 0)),  # a clear gain
+            ([[0.901], [0.9], [0.6]], 0.02, (1, 0)),  # no further than the scores ask
+            ([[0.5, 0.5, 0.5], [0.7, 0.9, 0.8]], 0.01, (1, 1)),  # the best C of the average
+        ],
+    )
+    def test_leaves_the_average_as_far_as_the_scores_ask(self, means, noise, chosen):
+        scores = np.asarray(means) + noise * np.random.default_rng(0).standard_normal((20, *np.shape(means)))
+        assert choose_within_error(scores, 0.25) == chosen
 
     def test_equal_scores_go_to_the_average_and_the_stronger_penalty(self):
         assert choose_best(np.ones((5, 3, 2))) == (2, 0)
@@ -401,20 +391,16 @@ class TestChoice:
         assert model.selection_.value == model.C_
         assert not hasattr(model.set_params(k=0.8).fit(*noisy), "selection_")
 
-    @pytest.mark.parametrize("classes", [2, 3])
-    def test_all_that_choose_by_default_choose_alike(self, classes):
-        X, y = load_iris(return_X_y=True)
-        X, y = (scale(X), y) if classes == 3 else (scale(X)[50:], y[50:])
-        plain, searched = ATkClassifier().fit(X, y), ATkClassifierCV().fit(X, y)
+    @pytest.mark.parametrize("task", ["two classes", "three classes", "numbers"])
+    def test_all_that_choose_by_default_choose_alike(self, task):
+        X, y = load_iris(return_X_y=True) if "classes" in task else make_friedman1(400, n_features=6, random_state=0)
+        X, y = (scale(X)[50:], y[50:]) if task == "two classes" else (scale(X), y)
+        plain, searched = (ATkRegressor, ATkRegressorCV) if task == "numbers" else (ATkClassifier, ATkClassifierCV)
+        plain, searched = plain().fit(X, y), searched().fit(X, y)
         assert (plain.k_share_, plain.C_) == (searched.k_share_, searched.C_)
         assert plain.selection_.reason == searched.selection_.reason
         assert_array_equal(plain.selection_.scores, searched.selection_.scores)
         assert_allclose(plain.coef_, searched.coef_)
-
-    def test_all_that_choose_numbers_by_default_choose_alike(self):
-        X, y = make_friedman1(400, n_features=6, random_state=0)
-        plain, searched = ATkRegressor().fit(X, y), ATkRegressorCV().fit(X, y)
-        assert (plain.k_share_, plain.C_) == (searched.k_share_, searched.C_)
 
     def test_of_scoring_and_tail_is_by_one(self, noisy):
         with pytest.raises(ValueError, match="One of scoring and tail"):

@@ -20,8 +20,7 @@ from atklearn.datasets import make_toy
 from atklearn.encoding import encoded as encoding
 from atklearn.encoding.encoded import ProblemEncoder
 from atklearn.selection.choosing import AUTO_ROWS
-from atklearn.selection.distribution import Distribution, row_marks
-from atklearn.selection.few_tensor_rows import few_tensor_rows, tensor_marks
+from atklearn.selection.distribution import Distribution, few_tensor_rows, row_marks
 
 pytestmark = pytest.mark.usefixtures("as_tensors")
 
@@ -326,7 +325,7 @@ class TestChoiceOfK:
         X[:10] = 0.0
         X[5:8] = -0.0
         target = np.random.default_rng(1).standard_normal(50)
-        theirs = tensor_marks(torch.tensor(X), torch.tensor(target)).numpy().view(np.uint64)
+        theirs = row_marks(torch.tensor(X), torch.tensor(target)).numpy().view(np.uint64)
         assert_array_equal(theirs, row_marks(X, target))
 
     @pytest.mark.parametrize("task", ["classes", "labels", "regression"])

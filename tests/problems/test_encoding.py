@@ -8,7 +8,18 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone, is_regressor
 
+from atklearn import (
+    ATkClassifier,
+    ATkRegressor,
+    ATkRegressorCV,
+    ATkSVC,
+    ATkSVR,
+    SGDATkClassifier,
+    SGDATkRegressor,
+    atk_path,
+)
 from atklearn.core.solve import solve_linear
 from atklearn.encoding import encoded as arrays
 from atklearn.encoding.encoded import (
@@ -32,20 +43,25 @@ def rng() -> np.random.Generator:
 # Targets
 
 
-def test_two_classes_are_one_problem_the_second_against_the_first():
-    targets = class_targets(np.array(["no", "yes", "no"]))
-    np.testing.assert_array_equal(targets.values, [[-1.0, 1.0, -1.0]])
-    np.testing.assert_array_equal(targets.classes, ["no", "yes"])
-    assert targets.names == ["class yes"]
-    assert targets.total == 3.0
+MANY = np.arange(20_000) % 3  # of which two numbers are told apart without sorting
 
 
-def test_more_classes_are_a_problem_each_against_the_rest():
-    targets = class_targets(np.array([7, 3, 5, 3]))
-    np.testing.assert_array_equal(targets.classes, [3, 5, 7])
-    np.testing.assert_array_equal(targets.values, [[-1, 1, -1, 1], [-1, -1, 1, -1], [1, -1, -1, -1]])
-    assert targets.names == ["class 3", "class 5", "class 7"]
-    np.testing.assert_array_equal((one_versus_rest([0, 1, 2, 3], range(4)) > 0).sum(axis=0), 1)
+@pytest.mark.parametrize(
+    ("y", "classes", "values", "names"),
+    [
+        (["no", "yes", "no"], ["no", "yes"], [[-1, 1, -1]], ["class yes"]),
+        ([7, 3, 3], [3, 7], [[1, -1, -1]], ["class 7"]),
+        ([1, 0, 2], [0, 1, 2], [[-1, 1, -1], [1, -1, -1], [-1, -1, 1]], ["class 0", "class 1", "class 2"]),
+        (1.0 * (MANY == 2), [0.0, 1.0], [2 * (MANY == 2) - 1], ["class 1.0"]),
+        (MANY, [0, 1, 2], one_versus_rest(MANY, range(3)), ["class 0", "class 1", "class 2"]),
+    ],
+)
+def test_two_classes_are_one_problem_and_more_are_one_each_against_the_rest(y, classes, values, names):
+    targets = class_targets(np.array(y))
+    np.testing.assert_array_equal(targets.values, values)
+    np.testing.assert_array_equal(targets.classes, classes)
+    assert targets.names == names
+    assert targets.total == len(y)
 
 
 def test_a_regression_is_one_problem_without_classes():
@@ -87,7 +103,8 @@ def test_class_weights_multiply_sample_weights():
     [
         ([1, 1, 1], None, None, r"Mine expects samples of at least 2 classes .* got 1 class\(es\) in y, 1 of them"),
         ([0, 1, 1], [0, 1, 1], None, r"got 2 class\(es\) in y, 1 of them with weight; check y and sample_weight"),
-        ([0, 1, 1], None, {0: -1.0}, r"class_weight is expected to give weights >= 0 .* got \{0: -1.0\}"),
+        ([0, 1, 1], None, {0: -1.0}, r"class_weight is expected to give finite weights >= 0 .* got \{0: -1.0\}"),
+        ([0, 1, 1], None, {0: 1e308, 1: 1e308}, r"give finite weights .* got \{0: 1e\+308, 1: 1e\+308\}"),
         ([0, 1, 1], None, {0: 0.0}, r"a positive one to at least 2 classes, got \{0: 0.0\}"),
         ([0.5, 1.7, 2.2], None, None, "continuous"),
     ],
@@ -183,6 +200,9 @@ def test_what_is_published_has_an_entry_per_sample_and_problem(rng, n_classes):
         ([1.0, np.inf, 1.0], "got NaN or infinity"),
         ([1.0, -2.0, 1.0], "got a weight of -2; use 0 to leave a sample out"),
         ([0.0, 0.0, 0.0], "got all-zero weights; at least one sample needs a positive weight"),
+        ([1e308, 1e308, 1.0], r"got weights of up to 1e\+308, which float64 cannot add up; divide them by the largest"),
+        ([5e-324, 0.0, 0.0], "got weights of up to 4.94066e-324"),
+        ([1, 2, 10**400], r"numbers of at most 1.8e\+308, got an integer that is larger"),
     ],
 )
 def test_wrong_sample_weights_are_refused_with_a_reason(sample_weight, message):
@@ -234,3 +254,150 @@ def test_other_sparse_formats_become_rows(rng):
         warnings.simplefilter("error")
         X, _ = check_training(None, sp.csc_array(rng.standard_normal((6, 3))), np.arange(6.0))
     assert X.format == "csr"
+
+
+def told_apart(rng):
+    """Return features that tell two classes apart, as far as k = n/2 asks for."""
+    y = np.arange(30) % 2
+    return rng.standard_normal((30, 3)) + 4.0 * y[:, None], y
+
+
+FAULTS = {
+    "indices too high": lambda X: X.indices.__setitem__(0, 10**6),
+    "indices below zero": lambda X: X.indices.__setitem__(0, -(10**6)),
+    "falling indptr": lambda X: X.indptr.__setitem__(1, 10**6),
+    "indptr that ends beyond the data": lambda X: X.indptr.__setitem__(-1, 10**6),
+    "indptr that begins late": lambda X: X.indptr.__setitem__(0, 1),
+    "short indptr": lambda X: setattr(X, "indptr", X.indptr[:-2]),
+    "short indices": lambda X: setattr(X, "indices", X.indices[:-2]),
+    "short data": lambda X: setattr(X, "data", X.data[:-2]),
+}
+
+
+@pytest.mark.parametrize("container", [sp.csr_array, sp.csr_matrix, sp.csc_array, sp.bsr_array])
+@pytest.mark.parametrize("fault", FAULTS)
+def test_malformed_matrices_are_refused_before_compiled_code_reads_them(rng, container, fault):
+    X = container(rng.standard_normal((6, 3)))
+    FAULTS[fault](X)
+    with pytest.raises(ValueError, match=rf"arrays that fit together, got a {X.format.upper()} .*; build it anew"):
+        check_training(None, X, np.arange(6.0))
+
+
+@pytest.mark.parametrize(("axis", "place"), [(0, 6), (0, -1), (1, 3), (1, -7)])
+def test_entries_outside_of_a_matrix_are_refused(rng, axis, place):
+    X = sp.coo_array(rng.standard_normal((6, 3)))
+    X.coords[axis][0] = place
+    with pytest.raises(ValueError, match=rf"{('row', 'col')[axis]} outside of 0 to {(5, 2)[axis]}"):
+        check_training(None, X, np.arange(6.0))
+
+
+def test_room_that_a_matrix_does_not_use_is_not_looked_at(rng):
+    dense = rng.standard_normal((6, 3))
+    X = sp.csr_array(dense)
+    X.data, X.indices = np.append(X.data, 1.0), np.append(X.indices, 99)
+    np.testing.assert_array_equal(check_training(None, X, np.arange(6.0))[0].toarray(), dense)
+
+
+ESTIMATORS = [
+    ATkClassifier(k=0.5), ATkRegressor(k=0.5), ATkRegressorCV(ks=2, Cs=2, cv=2), ATkSVC(k=0.5), ATkSVR(k=0.5),
+    SGDATkClassifier(k=0.5, max_iter=200), SGDATkRegressor(k=0.5),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda each: type(each).__name__)
+def test_all_refuse_malformed_matrices_in_fits_and_predictions(rng, estimator):
+    X, y = told_apart(rng)
+    X = sp.csr_array(X)
+    wrong = X.copy()
+    wrong.indices[0] = 10**6
+    for call in (lambda: clone(estimator).fit(wrong, y), lambda: clone(estimator).fit(X, y).predict(wrong)):
+        with pytest.raises(ValueError, match="indices outside of 0 to 2"):
+            call()
+
+
+def test_a_path_refuses_malformed_matrices(rng):
+    X, y = told_apart(rng)
+    X = sp.csr_array(X)
+    path = atk_path(X, y, ks=[0.5], Cs=[1.0])
+    X.indices[0] = 10**6
+    with pytest.raises(ValueError, match="indices outside of 0 to 2"):
+        path.decision(X)
+
+
+# Extremes
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda each: type(each).__name__)
+@pytest.mark.parametrize("size", [1e155, 1e300])
+@pytest.mark.parametrize("container", [np.asarray, sp.csr_array])
+def test_features_that_cannot_be_squared_are_refused(rng, estimator, size, container):
+    X = container(size * rng.standard_normal((30, 3)))
+    with pytest.raises(ValueError, match=r"X .* squares float64 can add up, got some of about 1e\+150 or more; divide"):
+        clone(estimator).fit(X, np.arange(30) % 2)
+
+
+@pytest.mark.parametrize(
+    "estimator", [each for each in ESTIMATORS if is_regressor(each)], ids=lambda each: type(each).__name__
+)
+@pytest.mark.parametrize(("size", "said"), [(1e300, r"1e\+150 or more"), (1e-170, "1e-145 or less")])
+def test_targets_that_cannot_be_squared_are_refused(rng, estimator, size, said):
+    X, y = rng.standard_normal((30, 3)), size * rng.standard_normal(30)
+    with pytest.raises(ValueError, match=rf"y .* squares float64 can add up, got some of about {said}; divide y"):
+        clone(estimator).fit(X, y)
+
+
+@pytest.mark.parametrize(("of_X", "of_y", "name"), [(1e155, 1.0, "X"), (1.0, 1e300, "y"), (1.0, 1e-170, "y")])
+def test_tensors_that_cannot_be_squared_are_refused(rng, of_X, of_y, name):
+    torch = pytest.importorskip("torch")
+    X, y = (torch.as_tensor(rng.standard_normal(shape)) for shape in ((30, 3), 30))
+    with pytest.raises(ValueError, match=rf"{name} .* squares float64 can add up"):
+        ATkRegressor(k=0.5).fit(of_X * X, of_y * y)
+
+
+def test_targets_that_are_all_zero_are_none_too_small(rng):
+    assert not ATkRegressor(k=0.5).fit(rng.standard_normal((30, 3)), np.zeros(30)).coef_.any()
+
+
+def test_short_floats_have_squares_whatever_they_are(rng):
+    y = rng.standard_normal(30)
+    X = y[:, None].astype(np.float32)
+    found = [ATkRegressor(k=0.5, C=10.0 * unit**-2).fit(unit * X, y).objective_ for unit in (1.0, 2.0**100)]
+    assert found[0] == pytest.approx(found[1], rel=1e-5)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda each: type(each).__name__)
+def test_integers_that_no_float_holds_are_refused(rng, estimator):
+    X, y = told_apart(rng)
+    wrong = X.astype(object)
+    wrong[3, 1] = 10**400
+    fits = [lambda: clone(estimator).fit(wrong, y), lambda: clone(estimator).fit(X, y).predict(wrong)]
+    if is_regressor(estimator):
+        fits.append(lambda: clone(estimator).fit(X, wrong[:, 1]))
+    for fit in fits:
+        with pytest.raises(ValueError, match="got an integer that is larger; rescale"):
+            fit()
+
+
+@pytest.mark.parametrize("weight", [1e-300, 1e-100, 1e100, 1e300])
+@pytest.mark.parametrize("estimator", [ATkClassifier(k=0.5, C=1.0), ATkSVC(k=0.5), ATkRegressor(k=0.5, C=1.0)])
+def test_the_unit_of_weights_does_not_matter_where_C_is_given(rng, estimator, weight):
+    X, y = told_apart(rng)
+    plain, weighted = (clone(estimator).fit(X, y, sample_weight=np.full(30, each)) for each in (1.0, weight))
+    assert weighted.objective_ == pytest.approx(plain.objective_, rel=1e-6)
+    assert weighted.k_ == pytest.approx(15.0 * weight)
+    assert weighted.k_share_ == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda each: type(each).__name__)
+@pytest.mark.parametrize("weight", [1e308, 5e-324])
+def test_weights_that_cannot_be_added_up_are_refused(rng, estimator, weight):
+    X, y = told_apart(rng)
+    with pytest.raises(ValueError, match="which float64 cannot add up; divide them by the largest"):
+        clone(estimator).fit(X, y, sample_weight=np.full(30, weight))
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda each: type(each).__name__)
+def test_a_k_that_is_lost_in_rounding_is_refused(rng, estimator):
+    name, k = ("ks", [1e-300, 1.0]) if "ks" in estimator.get_params() else ("k", 1e-300)
+    with pytest.raises(ValueError, match=r'at least 1e-12, .* got 1e-300; pass k="max" for the largest loss alone'):
+        clone(estimator).set_params(**{name: k}).fit(rng.standard_normal((30, 3)), np.arange(30) % 2)

@@ -53,28 +53,27 @@ def bits(solution):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("loss", ["log_loss", "hinge", "absolute_error", "huber"])
 def test_bits_do_not_depend_on_the_number_of_threads(loss, kind, monkeypatch):
+    assert len(bits_by_threads(monkeypatch, loss, kind)) == 1
+
+
+def test_nor_with_conjugate_gradients(monkeypatch):
+    assert len(bits_by_threads(monkeypatch, "log_loss", n=800, d=700)) == 1
+
+
+def bits_by_threads(monkeypatch, *data, **sizes):
     found = set()
     for count in (1, 2, 3):
         monkeypatch.setattr(threads, "thread_count", lambda count=count: count)
-        found.add(bits(solve_linear(make_problem(loss, kind))))
-    assert len(found) == 1
+        found.add(bits(solve_linear(make_problem(*data, **sizes))))
+    return found
 
 
 @pytest.mark.parametrize("d", [50, 300])
-def test_neither_do_they_depend_on_the_threads_of_blas(d):
+def test_nor_do_they_depend_on_the_threads_of_blas(d):
     found = set()
     for count in (1, 2, 3):
         with threadpool_limits(count):
             found.add(bits(solve_linear(make_problem("log_loss", n=2500, d=d, share=1.0))))
-    assert len(found) == 1
-
-
-@pytest.mark.parametrize("d", [700])
-def test_nor_with_conjugate_gradients(d, monkeypatch):
-    found = set()
-    for count in (1, 2, 3):
-        monkeypatch.setattr(threads, "thread_count", lambda count=count: count)
-        found.add(bits(solve_linear(make_problem("log_loss", n=800, d=d))))
     assert len(found) == 1
 
 

@@ -32,7 +32,7 @@ MAY_USE = {
     "report": ("cli",),
     "runtime/namespaces.py": ("torch",),
     "selection/display.py": ("cli",),
-    "selection/few_tensor_rows.py": ("torch",),
+    "selection/distribution.py": ("torch",),
     "stores/tensors": ("torch",),
     "study": ("cli",),
     "study/clusters.py": ("cli", "dask"),

@@ -42,8 +42,7 @@ from atklearn.losses.labels import chosen_labels, class_probabilities
 from atklearn.measures.catalogue import MEASURES, names_of_measures
 from atklearn.selection.choosing import Criterion, Search, Selection
 from atklearn.selection.distribution import Distribution
-from atklearn.selection.folds import Split, fill_cells
-from atklearn.selection.judging import Judge
+from atklearn.selection.folds import Judge, Split, fill_cells
 
 __all__ = ["ATkBoostingClassifier", "ATkBoostingRegressor"]
 

@@ -14,8 +14,7 @@ from atklearn.chunked.chunk import FoldPart
 from atklearn.chunked.encoded_chunks import EncodedChunks
 from atklearn.losses.individual import Array
 from atklearn.runtime.messages import shown
-from atklearn.selection.folds import GRID_TOL, fill_cells
-from atklearn.selection.judging import Judge
+from atklearn.selection.folds import GRID_TOL, Judge, fill_cells
 from atklearn.selection.paths import grid_cells
 
 __all__ = ["ChunkedFold", "fold_parts", "refuse_for_chunks"]

@@ -8,14 +8,15 @@ matrices of the host and tensors of PyTorch go the same way; chunks of rows have
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_X_y
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
@@ -27,9 +28,12 @@ from atklearn.losses.aggregate import resolve_k
 from atklearn.losses.individual import Array, IndividualLoss
 from atklearn.losses.labels import one_versus_rest
 from atklearn.runtime import threads
-from atklearn.runtime.compiling import FAST_SUMS, HAS_NUMBA, njit
-from atklearn.runtime.messages import refuse_weights, shown
+from atklearn.runtime.compiling import HAS_NUMBA
+from atklearn.runtime.messages import refuse_extremes, refuse_weights, shown
 from atklearn.runtime.namespaces import (
+    Features,
+    Labels,
+    Vector,
     as_tensor_if_dense,
     home_of,
     is_quicker_on_host,
@@ -39,89 +43,106 @@ from atklearn.runtime.namespaces import (
 )
 from atklearn.stores.compiled import CompiledRows
 
+if TYPE_CHECKING:
+    from atklearn.stores.tensors.tensor_store import TensorRows
+
 __all__ = [
-    "Coefficients", "Encoded", "ProblemEncoder", "Problems", "Targets", "check_features", "check_mass",
+    "ClassWeight", "Coefficients", "Encoded", "ProblemEncoder", "Problems", "Targets", "check_features", "check_mass",
     "check_training", "class_factors", "class_targets", "enter_features", "enter_training", "intercept_kind",
-    "n_problems", "plain", "problem_names", "regression_targets", "split_in_two",
+    "n_problems", "plain", "problem_names", "refuse_malformed", "regression_targets", "saying_what_overflows",
 ]  # fmt: skip
 
 _FLOATS = (np.float64, np.float32)
 # Entries from which on several threads look for NaN and infinity.
 _LARGE = 1_000_000
+# Samples from which on two classes are told apart without sorting.
+_MANY = 10_000
 
 
-def check_training(estimator: Any, X: Any, y: Any, **checks: Any) -> tuple[Any, Any]:
+@contextmanager
+def saying_what_overflows() -> Iterator[None]:
+    """Turn what Python says of an integer that no float can hold into a ValueError."""
+    try:
+        yield
+    except OverflowError as error:
+        raise ValueError(
+            f"X, y and sample_weight are expected to be numbers of at most {np.finfo(np.float64).max:.2g}, got an "
+            "integer that is larger; rescale the column it is in, or drop the sample."
+        ) from error
+
+
+@saying_what_overflows()
+def check_training(estimator: BaseEstimator, X: Features, y: Vector, **checks: object) -> tuple[Features, Vector]:
     """Return X as C-ordered array or CSR with 32-bit indices, and y, both checked.
 
-    Parameters
-    ----------
-    estimator : estimator or None
-        Gets ``n_features_in_`` and ``feature_names_in_``; None where a function is called, not an estimator.
-    X, y : array-like
-    **checks
-        What else scikit-learn's ``validate_data`` should see to.
+    The estimator gets ``n_features_in_`` and ``feature_names_in_``; it is None where a function is called. ``checks``
+    are what else scikit-learn's ``validate_data`` should see to.
     """
-    options: dict[str, Any] = {"accept_sparse": "csr", "dtype": list(_FLOATS), "order": "C"} | checks
+    refuse_malformed(X)
+    options: dict[str, object] = {"accept_sparse": "csr", "dtype": list(_FLOATS), "order": "C"} | checks
     quick = isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype in _FLOATS and X.flags.c_contiguous
-    if HAS_NUMBA and quick and X.size >= _LARGE and _is_finite(X):
+    if quick and X.size >= _LARGE and np.isfinite(_sum_of_squares(X)):
         options["ensure_all_finite"] = False  # as looked at on several threads; else it is said where the trouble is
     X, y = (
         check_X_y(X, on_host(y), **options) if estimator is None else validate_data(estimator, X, on_host(y), **options)
     )
+    if X.dtype == np.float64:  # shorter floats have squares, whatever they are
+        refuse_extremes("X", _sum_of_squares(X.data if sp.issparse(X) else X))
     return _with_small_indices(X), y
 
 
-def _is_finite(X: Array) -> bool:
-    """Say whether a C-ordered array has neither NaN nor infinity."""
-    return bool(np.isfinite(threads.block_sums(_zeros, 1, X.size, 0.5, X.reshape(-1))[0]))
+def _sum_of_squares(values: Array) -> float:
+    """Return the sum of squares of a C-ordered array: infinite, or NaN, if one of them is."""
+    flat = values.reshape(-1)
+    with np.errstate(all="ignore"):
+        return float(np.vdot(flat, flat))
 
 
-@njit(cache=True, nogil=True, fastmath=FAST_SUMS)
-def _zeros(first, last, size, entries, sums):  # type: ignore[no-untyped-def]
-    """Sum up zero times every entry: NaN if one of them is not finite."""
-    for block in range(first, last):
-        part = entries[block * size : (block + 1) * size]  # places that are known to be >= 0: so the loop runs wide
-        total = 0.0
-        for i in range(part.size):
-            total += np.float64(part[i]) * 0.0
-        sums[block, 0] = total
+def refuse_malformed(X: Features) -> None:
+    """Say what is wrong with a sparse matrix whose arrays do not fit together: compiled code would read beyond them."""
+    if not sp.issparse(X) or X.ndim != 2 or X.format not in ("bsr", "coo", "csc", "csr"):
+        return
+    problem = None
+    n_stored = n_used = len(X.data)
+    if X.format == "coo":
+        indices = {"row": (X.row, X.shape[0]), "col": (X.col, X.shape[1])}
+    else:
+        height, width = X.blocksize if X.format == "bsr" else (1, 1)
+        n_lines, n_places = X.shape[0] // height, X.shape[1] // width
+        if X.format == "csc":
+            n_lines, n_places = n_places, n_lines
+        indices = {"indices": (X.indices, n_places)}
+        if X.indptr.shape != (n_lines + 1,):
+            problem = f"an indptr of shape {X.indptr.shape} instead of ({n_lines + 1},)"
+        elif X.indptr[0] != 0 or X.indptr[-1] > n_stored or (X.indptr[1:] < X.indptr[:-1]).any():
+            problem = f"an indptr that does not ascend from 0 to at most {n_stored}"
+        else:
+            n_used = X.indptr[-1]
+    for name, (places, size) in indices.items():
+        if problem is None and places.shape != (n_stored,):
+            problem = f"{n_stored} entries of data, and {name} of shape {places.shape}"
+        elif problem is None and n_used and not 0 <= places[:n_used].min() <= places[:n_used].max() < size:
+            problem = f"{name} outside of 0 to {size - 1}"
+    if problem is not None:
+        raise ValueError(
+            f"A sparse X is expected to hold arrays that fit together, got a {X.format.upper()} matrix of shape "
+            f"{X.shape} with {problem}; build it anew, for example as scipy.sparse.coo_array((data, (rows, columns)))."
+        )
 
 
-def split_in_two(y: npt.NDArray[Any]) -> npt.NDArray[np.int8] | None:
-    """Return 0 where y, a vector of numbers, is the smaller of its two values and 1 where the larger.
-
-    None if it has other than two values, or if it takes sorting to find out.
-    """
-    if not HAS_NUMBA:
-        return None
-    low, high = threads.extremes(y)
-    codes = np.empty(y.size, dtype=np.int8)
-    others = threads.block_sums(_tell_apart, 1, y.size, 1.0, y, low, high, codes)[0]
-    exact = max(abs(low), abs(high)) < 2.0**53  # whole numbers that are floats as well
-    return codes if exact and low < high and others == 0.0 else None
-
-
-@njit(cache=True, nogil=True)
-def _tell_apart(first, last, size, y, low, high, codes, sums):  # type: ignore[no-untyped-def]
-    """Tell the two values apart, and count what is neither."""
-    for block in range(first, last):
-        others = 0
-        for i in range(block * size, min((block + 1) * size, y.size)):
-            codes[i] = y[i] == high
-            others += (y[i] != high) & (y[i] != low)
-        sums[block, 0] = others
-
-
-def check_features(estimator: Any, X: Any, **checks: Any) -> Any:
+@saying_what_overflows()
+def check_features(estimator: BaseEstimator, X: Features, **checks: object) -> Features:
     """Return X to predict from, checked against the features of the fit."""
-    options: dict[str, Any] = {"accept_sparse": "csr", "dtype": list(_FLOATS)} | checks
+    refuse_malformed(X)
+    options: dict[str, object] = {"accept_sparse": "csr", "dtype": list(_FLOATS)} | checks
     return validate_data(estimator, X, reset=False, **options)
 
 
-def check_mass(sample_weight: Any, n_samples: int) -> Array:
+@saying_what_overflows()
+def check_mass(sample_weight: Vector, n_samples: int) -> Array:
     """Return the sample weights as a vector of numbers >= 0, or say what is wrong with them."""
     if sample_weight is None:
-        return threads.fill(np.empty(n_samples), np.positive, 1.0)
+        return np.ones(n_samples)
     mass = np.asarray(on_host(sample_weight), dtype=np.float64)
     if mass.ndim == 0:
         mass = np.full(n_samples, float(mass))
@@ -130,7 +151,7 @@ def check_mass(sample_weight: Any, n_samples: int) -> Array:
     return mass
 
 
-def _with_small_indices(X: Any) -> Any:
+def _with_small_indices(X: Features) -> Features:
     """Return a sparse matrix with 32-bit indices, which solvers and LIBSVM take; files are often read with 64 bits."""
     if not sp.issparse(X) or (X.indices.dtype == np.int32 and X.indptr.dtype == np.int32):
         return X
@@ -143,11 +164,7 @@ def _with_small_indices(X: Any) -> Any:
     return type(X)((X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), shape=X.shape)
 
 
-# Samples from which on two classes are told apart without sorting.
-_MANY = 10_000
-
-
-def enter_training(estimator: Any, X: Any, y: Any, **checks: Any) -> tuple[Any, Any]:
+def enter_training(estimator: BaseEstimator, X: Features, y: Vector, **checks: object) -> tuple[Features, Vector]:
     """Return X and y to fit on: see :func:`check_training`, and :func:`check_tensor_training` for tensors."""
     home = home_of(X)
     if home is None:
@@ -157,7 +174,7 @@ def enter_training(estimator: Any, X: Any, y: Any, **checks: Any) -> tuple[Any, 
     return check_tensor_training(estimator, home, X, y, **checks)
 
 
-def enter_features(estimator: Any, X: Any) -> Any:
+def enter_features(estimator: BaseEstimator, X: Features) -> Features:
     """Return X to predict from, checked against the features of the fit."""
     home = home_of(X)
     if home is None:
@@ -168,6 +185,8 @@ def enter_features(estimator: Any, X: Any) -> Any:
 
 
 _T = TypeVar("_T", bound="Targets")
+_Value = TypeVar("_Value")
+ClassWeight: TypeAlias = dict[Any, float] | str | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,9 +205,9 @@ class Targets:
         What the weights of the samples of each class are multiplied with; None for nothing.
     """
 
-    y: Any
-    weight: Any
-    classes: npt.NDArray[Any] | None = None
+    y: Vector
+    weight: Vector
+    classes: Labels | None = None
     factors: Array | None = None
 
     @property
@@ -202,7 +221,7 @@ class Targets:
         return problem_names(self.classes)
 
     @cached_property
-    def mass(self) -> Any:
+    def mass(self) -> Vector:
         """Sample weights times class weights, shape (n_samples,)."""
         if self.factors is None:
             return self.weight
@@ -211,7 +230,7 @@ class Targets:
         return self.weight * self.factors[self.y]
 
     @property
-    def kept(self) -> Any:
+    def kept(self) -> Vector:
         """Which samples have mass."""
         return self.mass > 0.0
 
@@ -231,7 +250,12 @@ class Targets:
         return float((mass if self.is_whole else mass[self.kept]).sum())
 
     @property
-    def values(self) -> Any:
+    def unit(self) -> float:
+        """A power of two near the mean mass: what expects masses near one divides by it, without rounding."""
+        return float(2.0 ** np.round(np.log2(self.total / len(self.mass))))
+
+    @property
+    def values(self) -> Vector:
         """The targets of each problem, shape (n_problems, n_samples): +1 and -1 for classes, else y itself."""
         if self.classes is None:
             return self.y[None, :]
@@ -240,15 +264,15 @@ class Targets:
         return one_versus_rest(self.y, np.arange(self.classes.size))
 
     @property
-    def labels(self) -> Any:
+    def labels(self) -> Vector:
         """The targets as they were given: labels on the host, numbers where they lie."""
         return self.y if self.classes is None else self.classes[on_host(self.y)]
 
-    def take(self, rows: Any) -> Self:
+    def take(self, rows: Vector) -> Self:
         """Return the targets of some rows, given by their places or by a mask, with the same class weights."""
         return replace(self, y=take_rows(self.y, rows), weight=take_rows(self.weight, rows))
 
-    def spread(self, columns: Sequence[Any]) -> Any:
+    def spread(self, columns: Sequence[Vector]) -> Vector:
         """Return numbers of the samples that have mass, a vector per problem, as columns for all; zero for others."""
         if is_tensor(self.mass):
             together = columns[0].new_empty((len(columns[0]), len(columns)))
@@ -266,24 +290,20 @@ class Targets:
         return out
 
 
-def regression_targets(y: Any, sample_weight: Any = None) -> Targets:
+def regression_targets(y: Vector, sample_weight: Vector = None) -> Targets:
     """Return the targets of a regression."""
-    values = np.asarray(y, dtype=np.float64)
+    with saying_what_overflows():
+        values = np.ascontiguousarray(y, dtype=np.float64)
+    refuse_extremes("y", _sum_of_squares(values), bool(values.any()))
     return Targets(values, check_mass(sample_weight, values.size))
 
 
-def class_targets(y: Any, sample_weight: Any = None, class_weight: Any = None, owner: str = "A classifier") -> Targets:
+def class_targets(
+    y: Vector, sample_weight: Vector = None, class_weight: ClassWeight = None, owner: str = "A classifier"
+) -> Targets:
     """Return the targets of a classification, and make sure that two classes have mass.
 
-    Parameters
-    ----------
-    y : ndarray of shape (n_samples,)
-        Labels of any kind.
-    sample_weight : array-like of shape (n_samples,), default=None
-    class_weight : dict, "balanced" or None, default=None
-        Balanced by weight, so that weighting and repeating samples agree.
-    owner : str
-        Who asks, for messages.
+    Balanced is by weight, so that weighting and repeating samples agree; ``owner`` is who asks, for messages.
 
     Examples
     --------
@@ -293,11 +313,11 @@ def class_targets(y: Any, sample_weight: Any = None, class_weight: Any = None, o
     """
     classes, codes = _classes_and_codes(y)
     targets = Targets(codes, check_mass(sample_weight, codes.size), classes)
-    return _weighted_by_class(targets, class_weight, owner, alike=sample_weight is None)
+    return _weighted_by_class(targets, class_weight, owner)
 
 
-def _weighted_by_class(targets: _T, class_weight: Any, owner: str, *, alike: bool = False) -> _T:
-    """Return targets with class weights, making sure that two classes have mass; ``alike``: all weights are 1."""
+def _weighted_by_class(targets: _T, class_weight: ClassWeight, owner: str) -> _T:
+    """Return targets with class weights, making sure that two classes have mass."""
     classes, codes, weight = targets.classes, targets.y, targets.weight
     assert classes is not None
     present: Array
@@ -305,37 +325,27 @@ def _weighted_by_class(targets: _T, class_weight: Any, owner: str, *, alike: boo
         from atklearn.encoding.tensors import class_masses
 
         present = class_masses(codes, weight, classes.size)
-    elif alike and classes.size == 2:
-        highs = float(np.count_nonzero(codes))
-        present = np.array([codes.size - highs, highs], dtype=np.float64)
     else:
         present = np.bincount(codes, weights=weight, minlength=classes.size).astype(np.float64, copy=False)
     return replace(targets, factors=class_factors(classes, present, class_weight, owner))
 
 
-def _classes_and_codes(y: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+def _classes_and_codes(y: Vector) -> tuple[Labels, Labels]:
     """Return the sorted labels, checked to be some, and which of them every sample has; of two numbers unsorted."""
     if isinstance(y, np.ndarray) and y.ndim == 1 and y.dtype.kind in "fiu" and y.size > _MANY:
-        codes = split_in_two(y)
-        if codes is not None:
-            classes = np.array([y[codes.argmin()], y[codes.argmax()]])
+        classes = np.array([y.min(), y.max()])
+        codes = y == classes[1]
+        if classes[0] < classes[1] and (codes | (y == classes[0])).all():
             check_classification_targets(classes)
-            return classes, codes
+            return classes, codes.view(np.int8)
     check_classification_targets(y)
     return np.unique(y, return_inverse=True)
 
 
-def class_factors(classes: npt.NDArray[Any], present: Array, class_weight: Any, owner: str) -> Array | None:
+def class_factors(classes: Labels, present: Array, class_weight: ClassWeight, owner: str) -> Array | None:
     """Return what class weights multiply the mass of each class with, None for nothing; two classes must have mass.
 
-    Parameters
-    ----------
-    classes : ndarray of shape (n_classes,)
-    present : ndarray of shape (n_classes,)
-        The mass that the samples of each class have.
-    class_weight : dict, "balanced" or None
-    owner : str
-        Who asks, for messages.
+    ``present`` is the mass that the samples of each class have; ``owner`` is who asks, for messages.
 
     Examples
     --------
@@ -355,27 +365,29 @@ def class_factors(classes: npt.NDArray[Any], present: Array, class_weight: Any, 
         factors = np.divide(mean, present, where=present > 0, out=np.zeros_like(present))
     else:
         factors = np.asarray(compute_class_weight(class_weight, classes=classes, y=classes))
-    if factors.min() < 0.0 or np.count_nonzero(factors * present) < 2:
+    with np.errstate(over="ignore"):
+        masses = factors * present
+    if factors.min() < 0.0 or np.count_nonzero(masses) < 2 or not np.isfinite(masses.sum()):
         raise ValueError(
-            f"class_weight is expected to give weights >= 0 and a positive one to at least 2 classes, "
+            f"class_weight is expected to give finite weights >= 0 and a positive one to at least 2 classes, "
             f"got {shown(class_weight)}."
         )
     return factors
 
 
-def n_problems(classes: npt.NDArray[Any] | None) -> int:
+def n_problems(classes: Labels | None) -> int:
     """Return how many problems there are: one for a regression or two classes, else one per class."""
     return 1 if classes is None or classes.size == 2 else classes.size
 
 
-def problem_names(classes: npt.NDArray[Any] | None) -> list[str]:
+def problem_names(classes: Labels | None) -> list[str]:
     """Return what each problem is about: the fit, the larger of two classes, or each class against the rest."""
     if classes is None:
         return ["fit"]
     return [f"class {label}" for label in (classes[-1:] if classes.size == 2 else classes)]
 
 
-def _positives(classes: npt.NDArray[Any]) -> Sequence[int]:
+def _positives(classes: Labels) -> Sequence[int]:
     """Return which class is +1 in each problem."""
     return [1] if classes.size == 2 else range(classes.size)
 
@@ -393,7 +405,7 @@ class Coefficients(NamedTuple):
     weights: Array
     intercepts: Array
 
-    def decision(self, X: Any) -> Array:
+    def decision(self, X: Features) -> Array:
         """Return ``X w + b``, shape (n_problems, n_samples), on the host; of a tensor computed where it lies."""
         if is_tensor(X):
             weights, intercepts = (X.new_tensor(part) for part in self)
@@ -417,7 +429,7 @@ class ProblemEncoder:
 
     loss: IndividualLoss
     intercept: InterceptKind
-    class_weight: Any = None
+    class_weight: ClassWeight = None
     owner: str = "A classifier"
 
     @property
@@ -425,16 +437,8 @@ class ProblemEncoder:
         """Whether targets are labels."""
         return self.loss.task == "classification"
 
-    def encode(self, X: Any, y: Any, sample_weight: Any = None) -> Encoded:
-        """Return checked X and y, and sample weights, as one value; the weights are checked here.
-
-        Parameters
-        ----------
-        X : {ndarray, sparse matrix, tensor} of shape (n_samples, n_features)
-        y : {ndarray, tensor} of shape (n_samples,)
-            Numbers, or labels of any kind.
-        sample_weight : array-like of shape (n_samples,), default=None
-        """
+    def encode(self, X: Features, y: Vector, sample_weight: Vector = None) -> Encoded:
+        """Return checked X and y, and sample weights, as one value; the weights are checked here."""
         if is_tensor(X):
             targets = self._tensor_targets(X, y, sample_weight)
         elif self.is_classification:
@@ -446,19 +450,28 @@ class ProblemEncoder:
             targets.y, targets.weight, targets.classes, targets.factors, X=X, encoder=self, is_weighted=weighted
         )
 
-    def _tensor_targets(self, X: Any, y: Any, sample_weight: Any) -> Targets:
+    def _tensor_targets(self, X: Features, y: Vector, sample_weight: Vector) -> Targets:
         """Return targets as tensors beside X."""
         from atklearn.encoding.tensors import check_tensor_mass, classes_and_codes
 
         weight = check_tensor_mass(sample_weight, X)
         if not self.is_classification:
             y = y if is_tensor(y) else as_tensor_if_dense(np.asarray(y, dtype=np.float64))
-            return Targets(y.double().to(X.device), weight)
+            y = y.double().to(X.device)
+            refuse_extremes("y", float(y @ y), bool(y.any()))
+            return Targets(y, weight)
         classes, codes = classes_and_codes(y, X.device)
         return _weighted_by_class(Targets(codes, weight, classes), self.class_weight, self.owner)
 
     def on(
-        self, X: Any, y: Any, sample_weight: Any = None, *, k: float = 1.0, C: float = 1.0, on_the_host: bool = False
+        self,
+        X: Features,
+        y: Vector,
+        sample_weight: Vector = None,
+        *,
+        k: float = 1.0,
+        C: float = 1.0,
+        on_the_host: bool = False,
     ) -> Problems:
         """Return the problems on checked data: see :meth:`encode` and :meth:`Encoded.problems`."""
         return self.encode(X, y, sample_weight).problems(k=k, C=C, on_the_host=on_the_host)
@@ -477,7 +490,7 @@ class Encoded(Targets):
         Whether sample weights were given.
     """
 
-    X: Any
+    X: Features
     encoder: ProblemEncoder
     is_weighted: bool = False
 
@@ -492,11 +505,11 @@ class Encoded(Targets):
         return int(self.X.shape[1])
 
     @property
-    def sample_weight(self) -> Any:
+    def sample_weight(self) -> Vector:
         """The sample weights, None if none were given."""
         return self.weight if self.is_weighted else None
 
-    def take(self, rows: Any) -> Self:
+    def take(self, rows: Vector) -> Self:
         """Return some rows, given by their places, with the same class weights; only these are copied."""
         return replace(super().take(rows), X=take_rows(self.X, rows))
 
@@ -521,15 +534,8 @@ class Encoded(Targets):
         y, weight = (as_tensor_if_dense(np.ascontiguousarray(each)) for each in (self.y, self.weight))
         return replace(self, X=X, y=y, weight=weight)
 
-    def part(self, rows: Any, weight: Any = None) -> Encoded:
-        """Return some rows to fit on, with sample weights of their own if given; balanced classes are so among them.
-
-        Parameters
-        ----------
-        rows : ndarray of int
-        weight : ndarray of shape (n_rows,), default=None
-            The sample weights of these rows; None for those that they have.
-        """
+    def part(self, rows: Vector, weight: Vector = None) -> Encoded:
+        """Return some rows to fit on, with sample weights of their own if given; balanced classes are so among them."""
         part = self.take(rows)
         if weight is not None:
             part = replace(part, weight=weight, is_weighted=True)
@@ -555,7 +561,9 @@ class Encoded(Targets):
         return Problems(problems, data.classes, data.total, data.spread)
 
 
-def _rows(X: Any, y: Any, mass: Any, loss: IndividualLoss, has_ones: bool) -> Any:
+def _rows(
+    X: Features, y: Vector, mass: Vector, loss: IndividualLoss, has_ones: bool
+) -> CompiledRows | PlainStore | TensorRows:
     """Return the store of arrays, plain where Numba is missing, or that of tensors."""
     if not is_tensor(X):
         return (CompiledRows if HAS_NUMBA else PlainStore)(X, y, mass, loss, has_ones)
@@ -580,9 +588,9 @@ class Problems:
     """
 
     problems: list[Problem]
-    classes: npt.NDArray[Any] | None
+    classes: Labels | None
     total: float
-    spread: Callable[[Sequence[Any]], Any]
+    spread: Callable[[Sequence[Vector]], Vector]
 
     @property
     def names(self) -> list[str]:
@@ -603,13 +611,13 @@ class Problems:
         parts = [problem.coefficients(solution) for problem, solution in zip(self.problems, solutions, strict=True)]
         return Coefficients(np.array([w for w, _ in parts]), np.array([b for _, b in parts]))
 
-    def sample_weights(self, solutions: Sequence[Certificate]) -> Any:
+    def sample_weights(self, solutions: Sequence[Certificate]) -> Vector:
         """Return the worst-case weights of all samples, a column per problem; zero for samples without mass."""
         weights = [p.sample_weights(solution) for p, solution in zip(self.problems, solutions, strict=True)]
         return self.spread(weights)
 
 
-def plain(values: Sequence[Any]) -> Any:
+def plain(values: Sequence[_Value]) -> _Value | Array:
     """Return what is published of values, one per problem: of a single problem its value, else an array.
 
     Examples

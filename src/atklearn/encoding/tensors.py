@@ -8,17 +8,17 @@ sees the labels and the mass of each class.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from sklearn.base import BaseEstimator
 from sklearn.utils import assert_all_finite, check_array, check_consistent_length, check_X_y, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from atklearn.runtime.messages import refuse_weights
-from atklearn.runtime.namespaces import Home, Tensor, has_home, is_tensor, on_host
+from atklearn.runtime.messages import refuse_extremes, refuse_weights
+from atklearn.runtime.namespaces import Features, Home, Labels, Tensor, Vector, has_home, is_tensor, on_host
 
 __all__ = [
     "TensorDecisions",
@@ -38,43 +38,45 @@ _FLOATS = (torch.float32, torch.float64)
 _HARDLY_COMPUTED = (torch.uint16, torch.uint32, torch.uint64)
 
 
-def check_tensor_training(estimator: Any, home: Home, X: Any, y: Any, **checks: Any) -> tuple[Tensor, Any]:
+def check_tensor_training(
+    estimator: BaseEstimator, home: Home, X: Features, y: Vector, **checks: object
+) -> tuple[Tensor, Vector]:
     """Return X as a tensor of float32 or float64, and y as a tensor beside it; labels that are no numbers as an array.
 
-    Parameters
-    ----------
-    estimator : estimator or None
-        Gets ``n_features_in_``; None where a function is called, not an estimator.
-    home : Home
-        Of X.
-    X, y : array-like
-    **checks
-        What else scikit-learn's ``validate_data`` should see to.
+    The arguments are those of :func:`atklearn.encoding.encoded.check_training`, and where X lies.
     """
     X = _features(home, X)
     seen = _stand_in(X)
-    options: dict[str, Any] = {"dtype": None, "ensure_all_finite": False} | checks
+    options: dict[str, object] = {"dtype": None, "ensure_all_finite": False} | checks
     if has_home(y):
         y = _enter(home, y, "y")
         options.pop("y_numeric", None)
         check_array(seen, **options) if estimator is None else validate_data(estimator, seen, **options)
-        return _finite(as_floats(X), "X", estimator), _checked_targets(home.enter(y), len(X), estimator)
+        return _squarable(_finite(as_floats(X), "X", estimator)), _checked_targets(home.enter(y), len(X), estimator)
     given = (seen, y) if estimator is None else (estimator, seen, y)
     y = (check_X_y if estimator is None else validate_data)(*given, **options)[1]
     if checks.get("y_numeric"):
         y = np.asarray(y, dtype=np.float64)
-    X = _finite(as_floats(X), "X", estimator)
+    X = _squarable(_finite(as_floats(X), "X", estimator))
     return X, home.enter(y) if y.dtype.kind in "biuf" else y
 
 
-def check_tensor_features(estimator: Any, home: Home, X: Any) -> Tensor:
+def _squarable(X: Tensor) -> Tensor:
+    """Return X, or say that its entries cannot be squared; those of shorter floats always can."""
+    if X.dtype == torch.float64:
+        length = float(torch.linalg.vector_norm(X))
+        refuse_extremes("X", length * length)
+    return X
+
+
+def check_tensor_features(estimator: BaseEstimator, home: Home, X: Features) -> Tensor:
     """Return X to predict from, checked against the features of the fit."""
     X = _features(home, X)
     validate_data(estimator, _stand_in(X), reset=False, dtype=None, ensure_all_finite=False)
     return _finite(as_floats(X), "X", estimator)
 
 
-def check_tensor_mass(sample_weight: Any, X: Tensor) -> Tensor:
+def check_tensor_mass(sample_weight: Vector, X: Tensor) -> Tensor:
     """Return the sample weights as a tensor of numbers >= 0 beside X, or say what is wrong with them."""
     n_samples = len(X)
     if sample_weight is None:
@@ -87,7 +89,7 @@ def check_tensor_mass(sample_weight: Any, X: Tensor) -> Tensor:
     return mass
 
 
-def _checked_targets(y: Tensor, n_samples: int, estimator: Any) -> Tensor:
+def _checked_targets(y: Tensor, n_samples: int, estimator: BaseEstimator) -> Tensor:
     """Return targets as a vector of as many real numbers as there are samples."""
     # only its shape is looked at, and one sample of a good one is enough: more would be copied
     is_good = y.ndim == 1 or (y.ndim == 2 and y.shape[1] == 1)
@@ -96,7 +98,7 @@ def _checked_targets(y: Tensor, n_samples: int, estimator: Any) -> Tensor:
     return _finite(y.reshape(-1), "y", estimator)
 
 
-def _stand_in(tensor: Tensor) -> np.ndarray[Any, Any]:
+def _stand_in(tensor: Tensor) -> npt.NDArray[np.int8]:
     """Return an array of the same shape, all of whose entries are one and the same zero."""
     return np.broadcast_to(np.int8(0), tuple(tensor.shape))
 
@@ -116,7 +118,7 @@ def _features(home: Home, X: Any) -> Tensor:
     return X
 
 
-def _enter(home: Home, values: Any, name: str) -> Tensor:
+def _enter(home: Home, values: Vector, name: str) -> Tensor:
     """Return numbers as a tensor at home, or say why there is no computing with them, wherever they are."""
     tensor = values if is_tensor(values) else home.enter(values)
     problem = None
@@ -134,7 +136,7 @@ def _enter(home: Home, values: Any, name: str) -> Tensor:
     return home.enter(tensor)
 
 
-def _has_float64(device: Any) -> bool:
+def _has_float64(device: torch.device) -> bool:
     """Say whether a device computes in float64."""
     return bool(device.type != "mps")
 
@@ -144,7 +146,7 @@ def as_floats(X: Tensor) -> Tensor:
     return X if X.dtype in _FLOATS else X.to(torch.float32 if X.is_floating_point() else torch.float64)
 
 
-def _finite(values: Tensor, name: str, estimator: Any) -> Tensor:
+def _finite(values: Tensor, name: str, estimator: BaseEstimator) -> Tensor:
     """Return values, or say which of NaN and infinity is among them; no copy of all of them is made."""
     if not values.is_floating_point() or bool(torch.isfinite(values.sum())):
         return values
@@ -158,7 +160,7 @@ def _finite(values: Tensor, name: str, estimator: Any) -> Tensor:
     return values  # their sum is beyond the largest float, and none of them
 
 
-def classes_and_codes(y: Any, device: Any) -> tuple[npt.NDArray[Any], Tensor]:
+def classes_and_codes(y: Vector, device: torch.device) -> tuple[Labels, Tensor]:
     """Return the sorted labels, on the host, and which of them every sample has; of two numbers unsorted."""
     if not is_tensor(y) or y.dtype in _HARDLY_COMPUTED:
         y = on_host(y)
@@ -185,7 +187,7 @@ def class_masses(codes: Tensor, mass: Tensor, n_classes: int) -> npt.NDArray[np.
     return np.array([float(torch.where(codes == each, mass, 0.0).sum()) for each in range(n_classes)])
 
 
-def tensor_scores(home: Home, X: Tensor, coef: Any, intercept: Any) -> Tensor:
+def tensor_scores(home: Home, X: Tensor, coef: Vector, intercept: Vector) -> Tensor:
     """Return ``X w + b`` in the precision of X, a column per row of the coefficients if these have rows."""
     weights, shift = (home.enter(part).to(X.dtype) for part in (coef, intercept))
     return X @ weights.T + shift if weights.ndim == 2 else X @ weights + shift
@@ -205,12 +207,12 @@ class TensorDecisions:
     home: Home
     scores: Tensor
 
-    def values(self) -> Any:
+    def values(self) -> Tensor:
         """Return the scores, without a second axis for two classes."""
         scores = self.scores
         return self.home.leave(scores[:, 0] if scores.ndim == 2 and scores.shape[1] == 1 else scores)
 
-    def labels(self, classes: Any) -> Any:
+    def labels(self, classes: Vector) -> Vector:
         """Return the chosen labels, in the library of X if they are numbers."""
         single = self.scores.shape[1] == 1
         codes = (self.scores[:, 0] > 0.0).long() if single else self.scores.argmax(dim=1)
@@ -218,11 +220,11 @@ class TensorDecisions:
             return self.home.leave(self.home.enter(classes)[codes])
         return classes[on_host(codes)]
 
-    def probabilities(self) -> Any:
+    def probabilities(self) -> Tensor:
         """Return the logistic function of the scores, scaled to sum to one over the classes."""
         return self.home.leave(self._shares())
 
-    def log_probabilities(self) -> Any:
+    def log_probabilities(self) -> Tensor:
         """Return the logarithm of the probabilities."""
         return self.home.leave(self._shares().log())
 

@@ -34,10 +34,11 @@ from atklearn.estimators.shared import (
 )
 from atklearn.losses.aggregate import resolve_trim, warn_of_one_row
 from atklearn.losses.individual import Array, IndividualLoss, Task
-from atklearn.ranked.alternation import solve_ranked
 from atklearn.runtime.namespaces import home_of, is_tensor, saying_what_fits
 from atklearn.selection.choosing import AUTO_ROWS, N_CS, Criterion, Selection, default_Cs, default_search
-from atklearn.selection.judging import Judge, lend_coefficients
+from atklearn.selection.distribution import few_tensor_rows
+from atklearn.selection.folds import Judge, lend_coefficients
+from atklearn.trimmed.solve import solve_trimmed
 
 __all__ = ["ATkClassifier", "ATkRegressor", "LinearATk", "default_C", "few_samples", "fit_encoded"]
 
@@ -138,7 +139,7 @@ class LinearATk(CallbackSupportMixin, FollowsX):
         self, problems: Problems, starts: list[Solution | None], progress: FitProgress
     ) -> tuple[Problems, list[Solution]]:
         """Solve the problems of a range, the same rows set aside in all of them; return them as left in the end."""
-        fit = solve_ranked(
+        fit = solve_trimmed(
             problems.problems, self.trim_, tol=self.tol, max_iter=self.max_iter, starts=starts,
             n_init=self.n_init, progress=[progress.following(name) for name in problems.names],
         )  # fmt: skip
@@ -218,8 +219,6 @@ def few_samples(data: Encoded | EncodedChunks) -> Encoded:
     if isinstance(data, EncodedChunks):
         return data.few(AUTO_ROWS)
     if is_tensor(data.X):
-        from atklearn.selection.few_tensor_rows import few_tensor_rows
-
         return few_tensor_rows(data, AUTO_ROWS)
     return data
 

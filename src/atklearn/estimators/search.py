@@ -35,9 +35,8 @@ from atklearn.losses.aggregate import resolve_k, resolve_trim, warn_of_one_row
 from atklearn.losses.individual import Array, IndividualLoss, Task
 from atklearn.runtime.messages import shown
 from atklearn.runtime.namespaces import home_of, is_tensor, on_host, same_home, saying_what_fits
-from atklearn.selection.choosing import Criterion, Search, Selection, default_Cs, default_ks_above, default_search
-from atklearn.selection.folds import FilledFold, Fold, cv_results
-from atklearn.selection.judging import Judge, lend_coefficients
+from atklearn.selection.choosing import Criterion, Search, Selection, default_Cs, default_ks, default_search
+from atklearn.selection.folds import FilledFold, Fold, Judge, cv_results, lend_coefficients
 
 __all__ = ["ATkClassifierCV", "ATkRegressorCV", "LinearATkCV"]
 
@@ -235,7 +234,7 @@ class LinearATkCV(CallbackSupportMixin, FollowsX):
     def _given_ks(self, total: float) -> Array:
         """Return the grid of k as shares, ascending."""
         if self._counts_ks():
-            return default_ks_above(self.trim_share_, int(self.ks), self.calibration_bound_)
+            return default_ks(int(self.ks), self.calibration_bound_, self.trim_share_)
         warn_of_one_row(*self.ks)
         ks = np.unique([resolve_k(k, total) / total for k in self.ks])
         if ks.size == 0:

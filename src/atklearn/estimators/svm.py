@@ -85,10 +85,10 @@ class KernelATk(BaseEstimator):
             targets = self._targets(y, sample_weight)
             gram = self._gram(X, targets.weight, targets.kept)
             warn_of_one_row(self.k)
-            k = resolve_k(self.k, targets.total)
+            k, unit = resolve_k(self.k, targets.total), targets.unit  # LIBSVM's tolerances are for masses near one
             problems = [
                 KernelProblem(
-                    gram, value[targets.kept], targets.mass[targets.kept], k, float(self.C),
+                    gram, value[targets.kept], targets.mass[targets.kept] / unit, k / unit, float(self.C),
                     two_sided=self._two_sided, intercept=self.fit_intercept,
                 )
                 for value in targets.values
@@ -139,7 +139,7 @@ class KernelATk(BaseEstimator):
         self.dual_gap_ = plain([solution.dual_gap for solution in solutions])
         self.objective_ = plain([solution.objective for solution in solutions])
         self.n_iter_ = plain([solution.n_iter for solution in solutions])
-        self.k_ = problems[0].k
+        self.k_ = problems[0].k * targets.unit
         self.k_share_ = min(self.k_ / targets.total, 1.0)
 
     def _scores(self, X: Any) -> npt.NDArray[Any]:

@@ -52,6 +52,8 @@ __all__ = [
 ]
 
 # Fractions such as 0.07 * 100 miss the whole number they mean; a slice end this close to a sample's end is that end.
+# Shares below this are lost in the rounding of sums.
+_LEAST_SHARE = 1e-12
 _ROUNDING = 1e-12
 
 
@@ -147,6 +149,11 @@ def check_k(k: float | str, total: float | None = None) -> None:
         raise ValueError(
             f"k as a float is a fraction of the samples and is expected in (0, 1], got {shown(k)}; "
             "pass an int to count samples."
+        )
+    elif k < _LEAST_SHARE:
+        raise ValueError(
+            f"k as a float is expected to be at least {_LEAST_SHARE:g}, a smaller part of the samples is lost in "
+            f'rounding, got {shown(k)}; pass k="max" for the largest loss alone.'
         )
 
 

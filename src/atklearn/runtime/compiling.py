@@ -16,7 +16,7 @@ from collections.abc import Callable
 from functools import wraps
 from importlib import import_module
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NoReturn
 
 __all__ = [
     "FAST_SUMS",
@@ -46,11 +46,11 @@ def _module(name: str) -> Any:
         return None
 
 
-def _refusing(function: Any) -> Any:
+def _refusing(function: Callable[..., object]) -> Callable[..., NoReturn]:
     """Return what says that Numba is missing; ``py_func`` is the function itself, as it is where Numba compiles."""
 
     @wraps(function)
-    def refuse(*_: Any, **__: Any) -> Any:
+    def refuse(*_: object, **__: object) -> NoReturn:
         raise ModuleNotFoundError(_MISSING, name="numba")
 
     refuse.py_func = function  # type: ignore[attr-defined]

@@ -7,18 +7,17 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["refuse_weights", "shown", "stack_level"]
+__all__ = ["refuse_extremes", "refuse_weights", "shown", "stack_level"]
 
+# Sums of squares up to which there is room for weights, and of targets from which on their last digits are not lost.
+_MOST_SQUARES = 1e300
+_LEAST_SQUARES = 1e-290
 # Between the line of a user and a warning there may be any number of frames of these.
 _INSIDE = ("atklearn", "contextlib", "joblib", "sklearn")
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """Return a value as one would type it: numbers and labels of NumPy plainly, also within a collection.
-
-    Parameters
-    ----------
-    value : object
 
     Examples
     --------
@@ -39,7 +38,7 @@ def stack_level() -> int:
     return level
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any) -> object:
     if isinstance(value, np.generic | np.ndarray):
         return value.tolist()
     if isinstance(value, dict):
@@ -60,5 +59,27 @@ def refuse_weights(n_samples: int, shape: tuple[int, ...], least: float, most: f
         problem = f"a weight of {least:g}; use 0 to leave a sample out"
     elif most == 0.0:
         problem = "all-zero weights; at least one sample needs a positive weight"
+    elif not 1e-300 <= most <= 1e300:
+        problem = f"weights of up to {most:g}, which float64 cannot add up; divide them by the largest"
     if problem is not None:
         raise ValueError(f"sample_weight is expected to be {n_samples} finite numbers >= 0, got {problem}.")
+
+
+def refuse_extremes(name: str, squares: float, must_be_seen: bool = False) -> None:
+    """Say that numbers are too large to be squared and added up, as all of them are, or too small where it matters.
+
+    Parameters
+    ----------
+    name : str
+        What holds the numbers.
+    squares : float
+        The sum of their squares.
+    must_be_seen : bool, default=False
+        Whether squares that vanish are trouble, as those of targets are.
+    """
+    is_small = squares < _LEAST_SQUARES
+    if squares > _MOST_SQUARES or (is_small and must_be_seen):
+        raise ValueError(
+            f"{name} is expected to hold numbers whose squares float64 can add up, got some of about "
+            f"{'1e-145 or less' if is_small else '1e+150 or more'}; divide {name} by its largest absolute value."
+        )

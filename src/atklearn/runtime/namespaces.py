@@ -17,17 +17,25 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import wraps
-from typing import Any, TypeVar
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeGuard, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 from sklearn import get_config
 from sklearn.utils import _safe_indexing
 
 from atklearn.runtime.compiling import HAS_NUMBA
 
+if TYPE_CHECKING:
+    import torch
+
 __all__ = [
+    "Features",
     "Home",
+    "Labels",
     "Tensor",
+    "Vector",
     "as_tensor_if_dense",
     "bytes_per_row",
     "has_home",
@@ -41,8 +49,15 @@ __all__ = [
     "take_rows",
 ]
 
-Tensor = Any
-"""A tensor of PyTorch, which has no types here: it need not be installed."""
+# Neither SciPy nor PyTorch, which need not be installed, has types here.
+Tensor: TypeAlias = Any
+"""A tensor of PyTorch, or an array of another library that lies on a device."""
+Features: TypeAlias = Any
+"""X: an array, a sparse matrix or a tensor."""
+Vector: TypeAlias = Any
+"""Something of every sample, an array or a tensor."""
+Labels: TypeAlias = npt.NDArray[Any]
+"""Numbers or names of classes, on the host."""
 
 # So few numbers are passed over by compiled code on the host before a device has been told to.
 FEW_NUMBERS = 1 << 20
@@ -51,25 +66,25 @@ _GPUS = (2, 10)
 _NUMBERS = "biuf"
 
 
-def is_tensor(values: Any) -> bool:
+def is_tensor(values: object) -> TypeGuard[Tensor]:
     """Say whether this is a tensor of PyTorch."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(values, torch.Tensor)
 
 
-def _is_foreign(values: Any) -> bool:
+def _is_foreign(values: object) -> TypeGuard[Tensor]:
     """Say whether this is an array of a library that speaks the array API, and neither NumPy nor PyTorch."""
     if isinstance(values, np.ndarray | np.generic) or is_tensor(values) or not hasattr(values, "__dlpack__"):
         return False
     return hasattr(values, "__array_namespace__") or _library_of(values) == "cupy"
 
 
-def has_home(values: Any) -> bool:
+def has_home(values: object) -> TypeGuard[Tensor]:
     """Say whether this is an array that is not NumPy's, whatever scikit-learn's configuration says."""
     return is_tensor(values) or _is_foreign(values)
 
 
-def _library_of(values: Any) -> str:
+def _library_of(values: object) -> str:
     return type(values).__module__.partition(".")[0]
 
 
@@ -90,14 +105,14 @@ class Home:
     """
 
     library: str
-    device: Any
-    tensor_device: Any = field(compare=False)
-    namespace: Any = field(compare=False)
+    device: object
+    tensor_device: torch.device = field(compare=False)
+    namespace: ModuleType = field(compare=False)
 
     def __str__(self) -> str:
         return f"{self.library} on {self.device}"
 
-    def enter(self, values: Any) -> Tensor:
+    def enter(self, values: object) -> Tensor:
         """Return numbers, of whatever library and device, as a tensor here; one that is here already as it is."""
         import torch
 
@@ -111,21 +126,21 @@ class Home:
                 values = on_host(values)  # a library without DLPack, or a device of its own
         return torch.tensor(np.asarray(values), device=self.tensor_device)
 
-    def leave(self, values: Any) -> Any:
+    def leave(self, values: object) -> Tensor:
         """Return numbers, a tensor or a NumPy array, as an array of this home."""
         if self.library == "torch" or self.tensor_device.type != "cpu":
             tensor = self.enter(values)
             return tensor if self.library == "torch" else self.namespace.from_dlpack(tensor)
         return self.namespace.asarray(on_host(values), device=self.device)
 
-    def publish(self, value: Any) -> Any:
+    def publish(self, value: object) -> Tensor:
         """Return what is to be published: arrays of numbers as arrays of this home, all else as it is."""
         if isinstance(value, np.ndarray | np.generic):
             return self.leave(value) if value.dtype.kind in _NUMBERS else value
         return self.leave(value) if is_tensor(value) else value
 
 
-def home_of(X: Any) -> Home | None:
+def home_of(X: object) -> Home | None:
     """Return where X lies and is to be computed; None for the host, as a NumPy array or a sparse matrix.
 
     Examples
@@ -136,7 +151,7 @@ def home_of(X: Any) -> Home | None:
     return kept_home(X) if is_tensor(X) or get_config()["array_api_dispatch"] else None
 
 
-def kept_home(values: Any) -> Home | None:
+def kept_home(values: object) -> Home | None:
     """Return where a fitted array lies, whatever scikit-learn's configuration says now."""
     if is_tensor(values):
         return Home("torch", values.device, values.device, sys.modules["torch"])
@@ -159,18 +174,8 @@ def kept_home(values: Any) -> Home | None:
     return Home(library, values.device, device, namespace)
 
 
-def same_home(fitted: Any, X: Any, caller: str) -> Home | None:
-    """Return where X and fitted coefficients lie, or say that they are apart.
-
-    Parameters
-    ----------
-    fitted : array
-        Coefficients.
-    X : array-like
-        To predict from.
-    caller : str
-        Which method asks, for the message.
-    """
+def same_home(fitted: object, X: object, caller: str) -> Home | None:
+    """Return where X and fitted coefficients lie, or say, for the method that is the caller, that they are apart."""
     there, here = kept_home(fitted), home_of(X)
     if there == here:
         return here
@@ -205,7 +210,7 @@ def on_host(values: Any) -> Any:
         return np.asarray(values.to_device(default))
 
 
-def is_quicker_on_host(device: Any, n_numbers: int) -> bool:
+def is_quicker_on_host(device: object, n_numbers: int) -> bool:
     """Say whether compiled code, if there is any, is the quicker one, as it always is for tensors of the host.
 
     Examples
@@ -216,7 +221,7 @@ def is_quicker_on_host(device: Any, n_numbers: int) -> bool:
     return HAS_NUMBA and (str(device) == "cpu" or n_numbers <= FEW_NUMBERS)
 
 
-def as_tensor_if_dense(X: Any) -> Any:
+def as_tensor_if_dense(X: Features) -> Features:
     """Return a NumPy array as a tensor of the same memory, if there is PyTorch; all else as it is."""
     if not isinstance(X, np.ndarray):
         return X
@@ -229,7 +234,7 @@ def as_tensor_if_dense(X: Any) -> Any:
         return torch.from_numpy(X)
 
 
-def take_rows(values: Any, places: Any) -> Any:
+def take_rows(values: Features, places: npt.ArrayLike) -> Features:
     """Return some of the rows, at places that are known to the host, where the values lie."""
     if not is_tensor(values):
         return _safe_indexing(values, places)
@@ -238,7 +243,8 @@ def take_rows(values: Any, places: Any) -> Any:
     return values.index_select(0, torch.as_tensor(np.asarray(places, dtype=np.int64), device=values.device))
 
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+_Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
 
 # Numbers in float64 that a fit has for every row beside X: predictions, densities, pulls, losses, those of a direction.
 _NUMBERS_PER_ROW = 18
@@ -259,14 +265,14 @@ def bytes_per_row(n_features: int, element_size: int) -> float:
     return 8.0 * _NUMBERS_PER_ROW + n_features * element_size / _THINNED
 
 
-def saying_what_fits(function: Function) -> Function:
+def saying_what_fits(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
     """Turn what a device says when its memory is full into a MemoryError of one sentence, and let all of it go.
 
     The function, a method or not, takes X as its first argument, or by that name.
     """
 
     @wraps(function)
-    def call(*arguments: Any, **named: Any) -> Any:
+    def call(*arguments: _Parameters.args, **named: _Parameters.kwargs) -> _Result:
         torch = sys.modules.get("torch")
         if torch is None:
             return function(*arguments, **named)
@@ -277,10 +283,10 @@ def saying_what_fits(function: Function) -> Function:
         X = next(each for each in (*arguments, named.get("X")) if has_home(each))
         raise MemoryError(_sentence(torch, X))  # outside, so that it does not hold the other one
 
-    return call  # type: ignore[return-value]
+    return call
 
 
-def _sentence(torch: Any, X: Any) -> str:
+def _sentence(torch: ModuleType, X: Tensor) -> str:
     n, d = (int(size) for size in X.shape)
     tensor = torch.from_dlpack(X)
     each = bytes_per_row(d, tensor.element_size())
@@ -294,7 +300,7 @@ def _sentence(torch: Any, X: Any) -> str:
     )
 
 
-def _free_bytes(torch: Any, device: Any) -> float:
+def _free_bytes(torch: ModuleType, device: torch.device) -> float:
     """Return what a device has left for this process, its own reserve included."""
     torch.cuda.empty_cache()
     free, total = torch.cuda.mem_get_info(device)

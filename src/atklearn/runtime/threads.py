@@ -57,7 +57,7 @@ def count_blocks(n: int, size: int) -> int:
     return max(-(-n // size), 1)
 
 
-def run(work: Callable[..., Any], n_blocks: int, cost: float, *arguments: Any) -> None:
+def run(work: Callable[..., object], n_blocks: int, cost: float, *arguments: object) -> None:
     """Call ``work(first, last, *arguments)`` for ranges of blocks that make up all, on as many threads as pay.
 
     Parameters
@@ -81,7 +81,7 @@ def run(work: Callable[..., Any], n_blocks: int, cost: float, *arguments: Any) -
         crew.busy.release()
 
 
-def over_rows(work: Callable[..., Any], n: int, cost: float, *arguments: Any) -> None:
+def over_rows(work: Callable[..., object], n: int, cost: float, *arguments: object) -> None:
     """Call ``work(first, last, size, *arguments)`` for blocks of rows; ``cost`` is per row."""
     if n <= BLOCK:
         work(0, 1, BLOCK, *arguments)
@@ -89,8 +89,8 @@ def over_rows(work: Callable[..., Any], n: int, cost: float, *arguments: Any) ->
         run(work, count_blocks(n, BLOCK), n * cost, BLOCK, *arguments)
 
 
-def block_sums(work: Callable[..., Any], n_sums: int, n: int, cost: float, *arguments: Any) -> Array:
-    """Do the same with work that fills ``sums[block]``, its last argument; return the sums over all blocks."""
+def block_sums(work: Callable[..., object], n_sums: int, n: int, cost: float, *arguments: object) -> Array:
+    """Do work on blocks of rows that fills ``sums[block]``, its last argument; return the sums over all blocks."""
     if n <= BLOCK:
         sums = np.empty((1, n_sums))
         work(0, 1, BLOCK, *arguments, sums)
@@ -109,7 +109,7 @@ def fill(out: Array, function: np.ufunc, *inputs: Any) -> Array:
     return out
 
 
-def _fill_blocks(first: int, last: int, size: int, function: np.ufunc, inputs: tuple[Any, ...], out: Array) -> None:
+def _fill_blocks(first: int, last: int, size: int, function: np.ufunc, inputs: tuple[object, ...], out: Array) -> None:
     part = slice(first * size, last * size)
     function(*(each[part] if isinstance(each, np.ndarray) else each for each in inputs), out=out[part])
 
@@ -146,12 +146,7 @@ def _find_extremes(first, last, size, values, out):  # type: ignore[no-untyped-d
 
 
 def add_up(parts: Array) -> Array:
-    """Return the sum of parts, one per block, in their order; large parts on several threads.
-
-    Parameters
-    ----------
-    parts : ndarray of shape (n_blocks, size)
-    """
+    """Return the sum of parts, shape (n_blocks, size), in their order; large parts on several threads."""
     if len(parts) == 1:
         return np.asarray(parts[0])
     total = np.zeros(parts.shape[1])
@@ -175,7 +170,7 @@ class _Crew:
         self.tasks: SimpleQueue[Any] = SimpleQueue()
         self.size = 0
 
-    def share(self, work: Callable[..., Any], arguments: tuple[Any, ...], ends: list[int]) -> None:
+    def share(self, work: Callable[..., object], arguments: tuple[object, ...], ends: list[int]) -> None:
         """Do the first range of blocks in the caller's thread and the others in the crew's."""
         n_others = len(ends) - 2
         while self.size < n_others:

@@ -9,23 +9,26 @@ as far as the scores ask for it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from joblib import effective_n_jobs
+from joblib.parallel import get_active_backend
 from sklearn.utils import check_random_state
+from sklearn.utils.parallel import Parallel, delayed
 
 from atklearn.encoding.encoded import Encoded
 from atklearn.losses.individual import Array, SquaredError, Task
 from atklearn.measures.catalogue import MEASURES
 from atklearn.measures.scores import MeasureScorer, resolve_scoring
+from atklearn.runtime.namespaces import Vector
 from atklearn.selection.distribution import Distribution
-from atklearn.selection.folds import GRID_TOL, FilledFold, Fold
-from atklearn.selection.jobs import map_jobs
-from atklearn.selection.judging import Judge, WorstLosses
+from atklearn.selection.folds import GRID_TOL, FilledFold, Fold, Judge, Scoring, WorstLosses
 from atklearn.selection.paths import grid_cells
 
 __all__ = [
@@ -40,8 +43,8 @@ __all__ = [
     "corrected_standard_error",
     "default_Cs",
     "default_ks",
-    "default_ks_above",
     "default_search",
+    "map_jobs",
 ]
 
 # What is asked unless something else is: the mean of the worst tenth, at most this much above the best average's mean
@@ -67,6 +70,13 @@ _BOUND_STEPS = 100
 # What the first fold finds this far beyond the budget, or two half as far, is not tried on the others.
 _FAR_BEYOND = 0.03
 _ROUNDING = 1e-9
+# Processes have to start and to import before they help: for less work than this, in seconds, they do not pay.
+_WORTH_PROCESSES = 20.0
+# A first item this quick may have been slowed down by what happens once only: another one is looked at.
+_QUICK = 1.0
+
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True)
@@ -85,26 +95,23 @@ class Criterion:
     """
 
     measure: str
-    scoring: Any
+    scoring: Scoring
     at_most: float
     rule: str = "one_standard_error"
 
     @classmethod
     def asked(
-        cls, task: Task, scoring: Any, tail: float | None, at_most: float | None, rule: str = "one_standard_error"
+        cls,
+        task: Task,
+        scoring: Scoring,
+        tail: float | None,
+        at_most: float | None,
+        rule: str = "one_standard_error",
     ) -> Criterion:
         """Return the criterion from the parameters of an estimator.
 
-        Parameters
-        ----------
-        task : {"classification", "regression"}
-        scoring : str, callable or None
-            A measure by its name, or what scikit-learn accepts; None asks for the tail.
-        tail : float or None
-            The share of the worst errors; None is a tenth.
-        at_most : float or None
-            None is 0.02 with the tail and no limit with ``scoring``.
-        rule : {"one_standard_error", "best"}
+        Of ``scoring`` and ``tail`` one may be given. By default, the measure is the worst tenth, for 2 % of the mean; a
+        ``scoring`` that is given has no budget unless that is given, too.
 
         Examples
         --------
@@ -305,19 +312,13 @@ class Search:
     def run(
         self,
         n_jobs: int | None = None,
-        shared: Sequence[Any] = (),
+        shared: Sequence[Vector] = (),
         on_fold: Callable[[int, Array], bool] | None = None,
     ) -> None:
         """Score the folds.
 
-        Parameters
-        ----------
-        n_jobs : int, default=None
-            Folds scored at once.
-        shared : sequence, default=()
-            The data, if folds have none by themselves.
-        on_fold : callable, default=None
-            Called with the number of a fold and its scores; returns whether to stop.
+        ``shared`` are the data, if folds have none by themselves; ``on_fold`` is called with the number of a fold and
+        its scores, and returns whether to stop.
         """
         fill = partial(_fill_fold, self.judge)
         if self.narrows and self.folds and np.isfinite(self.criterion.at_most):
@@ -330,7 +331,7 @@ class Search:
                 return
 
     def _run_narrowing(
-        self, fill: Callable[..., Array], shared: Sequence[Any], on_fold: Callable[[int, Array], bool] | None
+        self, fill: Callable[..., Array], shared: Sequence[Vector], on_fold: Callable[[int, Array], bool] | None
     ) -> None:
         """Score the folds in turn, each on the cells that those before have not found far beyond the budget.
 
@@ -409,31 +410,16 @@ def default_search(
     default_C: Callable[[float], float],
     trim: float = 0.0,
     max_iter: int = 1000,
-    random_state: Any = 0,
+    random_state: int | np.random.RandomState | None = 0,
 ) -> Search:
     """Return the search on the default folds: five, of some thousand samples, cut from their distribution.
 
     The choice depends on the samples as a distribution: neither on their order nor on whether they are repeated or
     weighted.
 
-    Parameters
-    ----------
-    data : Encoded
-        On the host.
-    judge : Judge
-    criterion : Criterion
-    ks : int or ndarray
-        How many shares, or the shares themselves, ascending.
-    Cs_of : callable
-        Takes the mass of the samples, returns the C to try, ascending.
-    default_C : callable
-        Takes the mass of the samples, returns the C to take without a trial.
-    trim : float, default=0.0
-        The part of the largest losses that every fit sets aside.
-    max_iter : int, default=1000
-        Of every fit.
-    random_state : int, RandomState instance or None, default=0
-        Of the folds.
+    ``ks`` are shares of the data, which are on the host, ascending, or how many. ``Cs_of`` and ``default_C`` take the
+    mass of the samples, and return the C to try, ascending, and the one to take without a trial. ``trim`` is the part
+    of the largest losses that every fit sets aside; ``random_state`` is of the folds.
     """
     classification = data.classes is not None
     samples = Distribution.of(data.X, data.y, data.weight, classification=classification).thinned(AUTO_ROWS)
@@ -447,7 +433,7 @@ def default_search(
     if n_folds < 2:
         return Search([], judge, criterion, np.ones(1), Cs, 1.0, fallback=nearest)
     if not isinstance(ks, np.ndarray):
-        ks = default_ks_above(trim, ks, _collapse_at_most(every, default) if classification else None)
+        ks = default_ks(ks, _collapse_at_most(every, default) if classification else None, trim)
     folds = []
     for seed in check_random_state(random_state).randint(2**31 - 1, size=1 if has_budget else _DRAWS):
         rows, parts, splits = samples.cut(n_folds, int(seed))
@@ -459,45 +445,30 @@ def default_search(
     return Search(folds, judge, criterion, ks, Cs, 1.0 / (n_folds - 1), fallback=nearest, narrows=True)
 
 
-def default_ks(n_ks: int, bound: float | None) -> Array:
+def default_ks(n_ks: int, bound: float | None, trim: float = 0.0) -> Array:
     """Return shares k/n above the calibration bound and up to 1, the denser the smaller they are, shape (n_ks,).
 
+    Where a part of the samples is set aside, it is the grid on those left: samples set aside lie on the wrong side as a
+    rule, and no longer count in the calibration bound.
+
     Parameters
     ----------
     n_ks : int
     bound : float or None
-        The calibration bound, itself not part of the grid; None for regression, which has none.
-
-    Examples
-    --------
-    >>> default_ks(2, 0.2)
-    array([0.4, 1. ])
-    """
-    lowest = _SMALLEST_SHARE_REGRESSION if bound is None else min(max(bound, _SMALLEST_SHARE), _LARGEST_BOUND)
-    return np.asarray(lowest + (1.0 - lowest) * (np.arange(1.0, n_ks + 1.0) / n_ks) ** 2)
-
-
-def default_ks_above(trim: float, n_ks: int, bound: float | None) -> Array:
-    """Return shares k/n where a part of the samples is set aside: the grid of :func:`default_ks` on those left.
-
-    Samples set aside lie on the wrong side as a rule, and no longer count in the calibration bound.
-
-    Parameters
-    ----------
-    trim : float
+        The calibration bound of all samples, itself not part of the grid; None for regression, which has none.
+    trim : float, default=0.0
         The part set aside.
-    n_ks : int
-    bound : float or None
-        The calibration bound of all samples.
 
     Examples
     --------
-    >>> default_ks_above(0.5, 2, 0.6)
-    array([0.7, 1. ])
+    >>> default_ks(2, 0.2), default_ks(2, 0.6, trim=0.5)
+    (array([0.4, 1. ]), array([0.7, 1. ]))
     """
     left = 1.0 - trim
-    of_rest = None if bound is None else max(bound - trim, 0.0) / left
-    return trim + left * default_ks(n_ks, of_rest)
+    lowest = _SMALLEST_SHARE_REGRESSION
+    if bound is not None:
+        lowest = float(np.clip((bound - trim) / left, _SMALLEST_SHARE, _LARGEST_BOUND))
+    return np.asarray(trim + left * (lowest + (1.0 - lowest) * (np.arange(1.0, n_ks + 1.0) / n_ks) ** 2))
 
 
 def default_Cs(n_Cs: int, default: float) -> Array:
@@ -516,12 +487,7 @@ def default_Cs(n_Cs: int, default: float) -> Array:
 def choose_best(scores: Array, allowed: npt.NDArray[np.bool_] | None = None) -> tuple[int, int]:
     """Return the cell with the best mean, the largest k and then the smallest C among equals.
 
-    Parameters
-    ----------
-    scores : ndarray of shape (n_splits, n_ks, n_Cs)
-        Higher is better; k and C ascending.
-    allowed : ndarray of bool of shape (n_ks, n_Cs), default=None
-        The cells to choose among; all by default.
+    Scores have the shape (n_splits, n_ks, n_Cs), k and C ascending; all cells are ``allowed`` by default.
     """
     means = scores.mean(axis=0)
     if allowed is not None:
@@ -533,14 +499,8 @@ def choose_best(scores: Array, allowed: npt.NDArray[np.bool_] | None = None) -> 
 def choose_within_error(scores: Array, test_to_train: float, errors: float = 1.0) -> tuple[int, int]:
     """Return the cell closest to the average that is not clearly worse than the best.
 
-    Parameters
-    ----------
-    scores : ndarray of shape (n_splits, n_ks, n_Cs)
-        Higher is better; k and C ascending.
-    test_to_train : float
-        Size of a test fold over that of its training part.
-    errors : float, default=1.0
-        How many standard errors of the difference make a cell clearly worse.
+    Scores are those of :func:`choose_best`; ``test_to_train`` is the size of a test fold over that of its training
+    part, and so many standard ``errors`` of the difference make a cell clearly worse.
     """
     best = choose_best(scores)
     behind = scores[:, best[0], best[1]][:, None, None] - scores
@@ -621,7 +581,41 @@ def _reason(found: Selection, best: tuple[int, int]) -> str:
     )
 
 
-def _fill_fold(judge: Judge, work: tuple[FilledFold, Array], *shared: Any) -> Array:
+def _fill_fold(judge: Judge, work: tuple[FilledFold, Array], *shared: Vector) -> Array:
     """Write the scores of a fold where they belong, in this process, and return them for where another one is asked."""
     fold, out = work
     return (fold.given(*shared) if shared and isinstance(fold, Fold) else fold).fill(out, judge)
+
+
+def map_jobs(
+    function: Callable[..., _Result], items: Sequence[_Item], n_jobs: int | None, shared: Sequence[Vector] = ()
+) -> Iterator[_Result]:
+    """Yield ``function(item, *shared)`` for all items, in their order.
+
+    Joblib's own processes start only when items done here have shown that there is much to do; other backends, set by
+    ``joblib.parallel_config``, are there already or were asked for, and get all items. What is shared are arguments of
+    their own, so that a backend can send them to a place once.
+    """
+    done = 0
+    if effective_n_jobs(n_jobs) == 1:
+        done = len(items)
+        yield from (function(item, *shared) for item in items)
+    elif _starts_processes():
+        least = float("inf")
+        while done < len(items):
+            begin = time.perf_counter()
+            result = function(items[done], *shared)
+            seconds = time.perf_counter() - begin
+            yield result
+            done += 1
+            least = min(least, seconds)
+            if (done > 1 or seconds > _QUICK) and least * (len(items) - done) > _WORTH_PROCESSES:
+                break
+    if done < len(items):
+        work = Parallel(n_jobs=n_jobs, return_as="generator")
+        yield from work(delayed(function)(item, *shared) for item in items[done:])
+
+
+def _starts_processes() -> bool:
+    """Whether the backend in charge is joblib's default, which starts processes when it is first used."""
+    return type(get_active_backend()[0]).__name__ == "LokyBackend"

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator
 
 from atklearn.losses.individual import Array
 from atklearn.selection.choosing import Selection
@@ -55,7 +58,7 @@ class KCurveDisplay:
         self.selection = selection
 
     @classmethod
-    def from_estimator(cls, estimator: Any, *, ax: Any = None, **line: Any) -> KCurveDisplay:
+    def from_estimator(cls, estimator: BaseEstimator, *, ax: Any = None, **line: Any) -> KCurveDisplay:
         """Draw what a fitted estimator chose its k from.
 
         Parameters
@@ -124,7 +127,7 @@ class KCurveDisplay:
         return self
 
 
-def _front(prices: Array, means: Array, drawn: Any) -> Any:
+def _front(prices: Array, means: Array, drawn: npt.NDArray[np.bool_]) -> npt.NDArray[np.intp]:
     """Return the places of the cells that no other beats, from the cheapest on, shape (n_front, 2)."""
     places = np.argwhere(drawn)
     order = np.lexsort((-means[drawn], prices[drawn]))
@@ -133,7 +136,7 @@ def _front(prices: Array, means: Array, drawn: Any) -> Any:
     return places[order[scores > best_before]]
 
 
-def _pyplot() -> Any:
+def _pyplot() -> ModuleType:
     """Import matplotlib when a figure is asked for."""
     try:
         from matplotlib import pyplot

@@ -9,20 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from atklearn.encoding.encoded import Encoded
 from atklearn.losses.individual import Array
+from atklearn.runtime.namespaces import Features, Labels, Vector, is_tensor, on_host
 from atklearn.selection.folds import Split
 
-__all__ = ["Distribution", "Marked", "few_marked", "merged", "row_factors", "row_marks"]
+__all__ = ["Distribution", "Marked", "few_marked", "few_tensor_rows", "merged", "row_marks"]
 
 Marks = npt.NDArray[np.uint64]
 # Distinct samples: marks, features, targets (those of classes as 0, 1, ...) and the mass of all that are equal.
-Marked: TypeAlias = tuple[Marks, Any, Array, Array]
+Marked: TypeAlias = tuple[Marks, Features, Array, Array]
 
 # Entries that are looked at at a time.
 _BLOCK = 1_000_000
@@ -63,25 +65,14 @@ class Distribution:
     marks: Marks
 
     @classmethod
-    def of(cls, X: Any, y: npt.NDArray[Any], mass: Array, *, classification: bool = False) -> Distribution:
-        """Return the distribution of samples; those without mass have no part in it.
-
-        Parameters
-        ----------
-        X : ndarray or CSR of shape (n_samples, n_features)
-        y : ndarray of shape (n_samples,)
-            Labels of any kind, or numbers.
-        mass : ndarray of shape (n_samples,)
-        classification : bool
-        """
+    def of(cls, X: Features, y: Labels, mass: Array, *, classification: bool = False) -> Distribution:
+        """Return the distribution of samples; those without mass have no part in it."""
         kept = np.flatnonzero(mass > 0.0)
         if kept.size < mass.size:
             X, y, mass = X[kept], y[kept], mass[kept]
         codes = np.unique(y, return_inverse=True)[1] if classification else np.zeros(y.size, dtype=np.intp)
         target = codes if classification else y
-        marks, first, which = np.unique(
-            row_marks(X, np.asarray(target, np.float64)), return_index=True, return_inverse=True
-        )
+        marks, first, which = np.unique(row_marks(X, np.asarray(target)), return_index=True, return_inverse=True)
         together = np.asarray(np.bincount(which, weights=mass), dtype=np.float64)
         return cls(kept[first], together, codes[first], marks)
 
@@ -98,12 +89,9 @@ class Distribution:
         if self.rows.size <= at_most:
             return self
         each = max(at_most // (int(self.codes.max()) + 1), 1)
-        kept = np.sort(np.concatenate([np.flatnonzero(self.codes == code)[:each] for code in np.unique(self.codes)]))
-        codes, mass = self.codes[kept], self.mass[kept]
-        share = np.bincount(self.codes, weights=self.mass) / np.bincount(codes, weights=mass)
-        return Distribution(
-            self.rows[kept], mass * share[codes] * (kept.size / self.rows.size), codes, self.marks[kept]
-        )
+        masses = np.asarray(np.bincount(self.codes, weights=self.mass), dtype=np.float64)
+        kept, mass = _first_of_classes(each, self.codes, self.mass, masses, self.rows.size)
+        return Distribution(self.rows[kept], mass, self.codes[kept], self.marks[kept])
 
     def cut(self, n_folds: int, seed: int) -> tuple[npt.NDArray[np.intp], Array, list[Split]]:
         """Cut the mass of every class into equal parts, in an order drawn from the values and the seed.
@@ -123,7 +111,7 @@ class Distribution:
         >>> np.sort(mass), [float(mass[judged].sum()) for _, judged in splits]
         (array([0.5, 0.5, 1. , 1. , 1. , 1. ]), [2.5, 2.5])
         """
-        order = np.argsort(_mixed(self.marks + np.uint64(seed)))
+        order = np.argsort(_mixed(self.marks.view(np.int64) + seed).view(np.uint64))
         parts = np.empty((order.size, n_folds))
         for code in np.unique(self.codes):
             own = order[self.codes[order] == code]
@@ -137,26 +125,29 @@ class Distribution:
         return self.rows[places], parts[places, fold], splits
 
 
-def row_marks(X: Any, target: Array, seed: int = 0) -> Marks:
-    """Return a number for every sample, the same for equal ones and as good as random for others."""
-    factors = row_factors(X.shape[1])
-    marks = _mixed_bits(target) * factors[-1]
+def row_marks(X: Features, target: Vector, seed: int = 0) -> Vector:
+    """Return a number for every sample, the same for equal ones and as good as random for others.
+
+    Of tensors it has a sign, which those of PyTorch all have, and the same bits.
+    """
+    rng = np.random.default_rng(0)  # an odd number for the bits of each feature, and for those of the target
+    factors = 2 * rng.integers(1, 2**63, X.shape[1] + 1, dtype=np.uint64).view(np.int64) + 1
+    marks = _mixed_bits(target)
+    if is_tensor(X):
+        factors = marks.new_tensor(factors)
+    marks = marks * factors[-1]
     if sp.issparse(X):
-        marks += sp.csr_array((_mixed_bits(X.data), X.indices, X.indptr), X.shape) @ factors[:-1]
+        bits = sp.csr_array((_mixed_bits(X.data).view(np.uint64), X.indices, X.indptr), X.shape)
+        marks += (bits @ factors[:-1].view(np.uint64)).view(np.int64)
     else:
         step = max(_BLOCK // X.shape[1], 1)
         for start in range(0, len(X), step):
-            marks[start : start + step] += _mixed_bits(X[start : start + step]) @ factors[:-1]
-    return _mixed(marks + np.uint64(seed))
+            marks[start : start + step] += (_mixed_bits(X[start : start + step]) * factors[:-1]).sum(axis=1)
+    marks = _mixed(marks + seed)
+    return marks if is_tensor(X) else marks.view(np.uint64)
 
 
-def row_factors(n_features: int) -> Marks:
-    """Return the odd numbers that the bits of each feature, and last of the target, are multiplied by in marks."""
-    rng = np.random.default_rng(0)
-    return np.asarray(rng.integers(1, 2**63, n_features + 1, dtype=np.uint64) * np.uint64(2) + np.uint64(1))
-
-
-def merged(marks: Marks, X: Any, y: Array, mass: Array) -> Marked:
+def merged(marks: Marks, X: Features, y: Array, mass: Array) -> Marked:
     """Return distinct samples in the order of their marks."""
     distinct, first, which = np.unique(marks, return_index=True, return_inverse=True)
     return distinct, X[first], y[first], np.asarray(np.bincount(which, weights=mass), np.float64)
@@ -165,10 +156,10 @@ def merged(marks: Marks, X: Any, y: Array, mass: Array) -> Marked:
 def few_marked(
     ask: Callable[[Array], Marked],
     codes_of: Callable[[Array], npt.NDArray[np.intp]],
-    sizes: npt.NDArray[Any],
+    sizes: Labels,
     masses: Array,
     at_most: int,
-) -> tuple[Any, Array, Array]:
+) -> tuple[Features, Array, Array]:
     """Return features, targets and mass of about that many samples at most, as :meth:`Distribution.thinned` does.
 
     Parameters
@@ -195,21 +186,65 @@ def few_marked(
             break
         factor *= _AGAIN
     if marks.size > at_most or (limits < 1.0).any():
-        order = np.argsort(marks)
-        kept = np.sort(np.concatenate([order[codes[order] == code][:each] for code in np.unique(codes)]))
-        X, y, mass, codes = X[kept], y[kept], mass[kept], codes[kept]
-        share = masses / np.maximum(np.bincount(codes, weights=mass, minlength=sizes.size), 1e-300)
-        mass = mass * share[codes] * (kept.size / n_rows)
+        kept, mass = _first_of_classes(each, codes, mass, masses, n_rows)
+        X, y = X[kept], y[kept]
     return X, y, mass
 
 
-def _mixed_bits(values: npt.NDArray[Any]) -> Marks:
+def _first_of_classes(
+    count: int, codes: npt.NDArray[np.intp], mass: Array, masses: Array, n_rows: int
+) -> tuple[npt.NDArray[np.intp], Array]:
+    """Return the places of the first samples of each class, and their mass: its share of all, and the mean of rows."""
+    kept = np.sort(np.concatenate([np.flatnonzero(codes == code)[:count] for code in np.unique(codes)]))
+    share = masses / np.maximum(np.bincount(codes[kept], weights=mass[kept], minlength=masses.size), 1e-300)
+    return kept, mass[kept] * share[codes[kept]] * (kept.size / n_rows)
+
+
+def few_tensor_rows(data: Encoded, at_most: int) -> Encoded:
+    """Return about that many samples of tensors at most, on the host, as :meth:`Distribution.thinned` does."""
+    if data.n_samples <= at_most:
+        return data.on_host()
+    from atklearn.encoding.tensors import class_masses
+
+    X, mass = data.X, data.weight
+    has_labels = data.classes is not None
+    n_classes = 1 if data.classes is None else data.classes.size
+    codes, target = data.y.long() if has_labels else data.y.new_zeros(len(X)).long(), data.y.double()
+    parts = row_marks(X, target).double()
+    parts = parts.where(parts >= 0.0, parts + 2.0**64) / 2.0**64  # as numbers without a sign
+    present = mass > 0.0
+    sizes = class_masses(codes, present.double(), n_classes)
+
+    def below(limits: Array) -> Marked:
+        places = ((parts <= parts.new_tensor(limits)[codes]) & present).nonzero()[:, 0]
+        rows, targets = X[places], target[places]
+        marks = on_host(row_marks(rows, targets)).view(np.uint64)
+        return merged(marks, on_host(rows), on_host(targets), on_host(mass[places]))
+
+    def codes_of(targets: Array) -> npt.NDArray[np.intp]:
+        return targets.astype(np.intp) if has_labels else np.zeros(targets.size, dtype=np.intp)
+
+    few, targets, few_mass = few_marked(below, codes_of, sizes, class_masses(codes, mass, n_classes), at_most)
+    y = codes_of(targets) if has_labels else targets
+    return Encoded(y, few_mass, data.classes, X=few, encoder=data.encoder, is_weighted=True)
+
+
+def _mixed_bits(values: Vector) -> Features:
     """Return the bits of numbers, mixed; zero for zero, be it stored or not."""
-    return _mixed((np.asarray(values, dtype=np.float64) + 0.0).view(np.uint64))
+    if is_tensor(values):
+        import torch
+
+        return _mixed((values.double() + 0.0).view(torch.int64))
+    return _mixed((np.asarray(values, dtype=np.float64) + 0.0).view(np.int64))
 
 
-def _mixed(bits: Marks) -> Marks:
-    """Return numbers in which every bit depends on every bit of these: the last steps of SplitMix64."""
-    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return bits ^ (bits >> np.uint64(31))
+def _mixed(bits: Features) -> Features:
+    """Return integers of 64 bits, every one of which depends on every bit of these: the last steps of SplitMix64."""
+    bits = (bits ^ _shifted(bits, 30)) * (0xBF58476D1CE4E5B9 - (1 << 64))
+    bits = (bits ^ _shifted(bits, 27)) * (0x94D049BB133111EB - (1 << 64))
+    return bits ^ _shifted(bits, 31)
+
+
+def _shifted(bits: Features, by: int) -> Features:
+    """Shift to the right, zeros from the left."""
+    return (bits >> by) & ((1 << (64 - by)) - 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -13,13 +13,20 @@ from sklearn.exceptions import ConvergenceWarning
 
 from atklearn.core.grid import solve_grid
 from atklearn.core.problem import Solution
-from atklearn.encoding.encoded import ProblemEncoder, Problems, enter_training, intercept_kind
+from atklearn.encoding.encoded import (
+    ClassWeight,
+    ProblemEncoder,
+    Problems,
+    enter_training,
+    intercept_kind,
+    refuse_malformed,
+)
 from atklearn.losses.aggregate import resolve_k, resolve_trim, warn_of_one_row
 from atklearn.losses.individual import Array, IndividualLoss, resolve_individual_loss, task_of
-from atklearn.ranked.ranked_grid import solve_ranked_grid
 from atklearn.runtime.messages import shown, stack_level
-from atklearn.runtime.namespaces import home_of, same_home, saying_what_fits
+from atklearn.runtime.namespaces import Features, Labels, Vector, home_of, same_home, saying_what_fits
 from atklearn.runtime.threads import steady_blas
+from atklearn.trimmed.solve import solve_trimmed
 
 __all__ = ["ATkPath", "atk_path", "grid_cells", "solve_path"]
 
@@ -29,46 +36,11 @@ GridSolver: TypeAlias = Callable[..., Iterator[tuple[int, int, Solution]]]
 
 @dataclass(frozen=True)
 class ATkPath:
-    """The fits of a grid of k and C, each with its certificate: what :func:`atklearn.atk_path` returns.
-
-    Every array has the leading shape (n_ks, n_Cs, n_problems). There is one problem for a regression or two classes;
-    with more classes, one per class against the rest.
-
-    Attributes
-    ----------
-    ks : ndarray of shape (n_ks,)
-        In units of sample weight.
-    Cs : ndarray of shape (n_Cs,)
-    classes : ndarray of shape (n_classes,) or None
-        None for a regression.
-    coefs : ndarray of shape (n_ks, n_Cs, n_problems, n_features)
-    intercepts : ndarray of shape (n_ks, n_Cs, n_problems)
-    objectives : ndarray of shape (n_ks, n_Cs, n_problems)
-    dual_gaps : ndarray of shape (n_ks, n_Cs, n_problems)
-        How far each objective can be from its optimum.
-    thresholds : ndarray of shape (n_ks, n_Cs, n_problems)
-        The k-th largest loss of each fit.
-    n_iters : ndarray of shape (n_ks, n_Cs, n_problems)
-        Newton steps of each fit.
-    stop_reasons : ndarray of StopReason of shape (n_ks, n_Cs, n_problems)
-        Why the solver stopped in each cell.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from atklearn import atk_path
-    >>> from atklearn.datasets import make_toy
-    >>> X, y = make_toy(4, random_state=0)
-    >>> path = atk_path(X, y, ks=[0.2, 1.0], Cs=[1.0, 100.0])
-    >>> wrong = np.sign(path.decision(X)[:, :, 0]) != y
-    >>> wrong.sum(axis=-1)  # of 200 samples, for every k (rows) and C (columns)
-    array([[5, 2],
-           [4, 2]])
-    """
+    """The fits of a grid of k and C, each with its certificate; :func:`atklearn.atk_path` describes what it has."""
 
     ks: Array
     Cs: Array
-    classes: npt.NDArray[Any] | None
+    classes: Labels | None
     coefs: Array
     intercepts: Array
     objectives: Array
@@ -77,7 +49,7 @@ class ATkPath:
     n_iters: npt.NDArray[np.intp]
     stop_reasons: npt.NDArray[np.object_]
 
-    def decision(self, X: Any) -> Any:
+    def decision(self, X: Features) -> Vector:
         """Return ``X w + b`` of every fit.
 
         Parameters
@@ -96,20 +68,21 @@ class ATkPath:
             models = coefs.reshape(-1, coefs.shape[-1]), intercepts.reshape(-1)
             scores = tensor_scores(home, as_floats(home.enter(X)), *models).T
             return home.leave(scores.reshape(*intercepts.shape, -1))
+        refuse_malformed(X)
         flat = np.asarray(X @ self.coefs.reshape(-1, self.coefs.shape[-1]).T).T
         return flat.reshape(*self.intercepts.shape, -1) + self.intercepts[..., None]
 
 
 @saying_what_fits
 def atk_path(
-    X: Any,
-    y: Any,
+    X: Features,
+    y: Vector,
     *,
     ks: Sequence[float | str],
     Cs: Sequence[float],
     loss: str | IndividualLoss = "log_loss",
-    sample_weight: Any = None,
-    class_weight: dict[Any, float] | str | None = None,
+    sample_weight: Vector = None,
+    class_weight: ClassWeight = None,
     fit_intercept: bool = True,
     penalize_intercept: bool = False,
     trim: float = 0,
@@ -145,10 +118,11 @@ def atk_path(
     Returns
     -------
     path : ATkPath
-        ``coefs``, ``intercepts``, ``objectives``, ``dual_gaps``, ``thresholds`` (the k-th largest losses), ``n_iters``
-        and ``stop_reasons`` are arrays with the leading shape (n_ks, n_Cs, n_problems): one problem for a regression or
-        two classes; with more classes, one per class against the rest. ``ks`` (in units of sample weight), ``Cs`` and
-        ``classes`` name their places. ``decision(X)`` returns ``X w + b`` of every fit, shape
+        ``coefs``, ``intercepts``, ``objectives``, ``dual_gaps`` (how far each can be from its optimum), ``thresholds``
+        (the k-th largest losses), ``n_iters`` (Newton steps) and ``stop_reasons`` are arrays with the leading shape
+        (n_ks, n_Cs, n_problems): one problem for a regression or two classes; with more classes, one per class against
+        the rest; ``coefs`` have the features as their last axis. ``ks`` (in units of sample weight), ``Cs`` and
+        ``classes`` (None for a regression) name their places. ``decision(X)`` returns ``X w + b`` of every fit, shape
         (n_ks, n_Cs, n_problems, n_samples).
 
     See Also
@@ -165,6 +139,11 @@ def atk_path(
     >>> path = atk_path(scale(X), y, ks=[0.2, 0.5, 1.0], Cs=[1.0, 100.0])
     >>> path.coefs.shape, bool((path.dual_gaps <= 1e-3 * path.objectives).all())
     ((3, 2, 1, 30), True)
+    >>> wrong = (path.decision(scale(X))[:, :, 0] > 0.0) != y
+    >>> wrong.sum(axis=-1)  # of 569 samples, for every k (rows) and C (columns)
+    array([[12,  7],
+           [27,  7],
+           [34,  8]])
     """
     task = task_of(loss)
     if task == "regression" and class_weight is not None:
@@ -196,7 +175,12 @@ def grid_cells(
     amounts = [resolve_k(k, problems.total) for k in ks]
     aside = resolve_trim(trim, min(amounts), problems.total)
     if aside > 0.0:
-        yield from solve_ranked_grid(problems.problems, amounts, Cs, aside, tol=tol, max_iter=max_iter)
+        for i in np.argsort(amounts)[::-1]:
+            before: list[Solution] | None = None  # at the next smaller C
+            for j in np.argsort(Cs):
+                cell = problems.at(amounts[i], float(Cs[j])).problems
+                before = solve_trimmed(cell, aside, tol=tol, max_iter=max_iter, starts=before).solutions
+                yield int(i), int(j), before
         return
     paths = [solve(problem, amounts, Cs, tol=tol, max_iter=max_iter) for problem in problems.problems]
     for cells in zip(*paths, strict=True):

@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from numbers import Integral
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 from scipy.ndimage import median_filter
 from scipy.optimize import brentq
-from sklearn.base import clone, is_classifier
-from sklearn.model_selection import RepeatedKFold, RepeatedStratifiedKFold, check_cv, cross_val_score
+from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.model_selection import (
+    BaseCrossValidator,
+    RepeatedKFold,
+    RepeatedStratifiedKFold,
+    check_cv,
+    cross_val_score,
+)
 
 from atklearn.losses.aggregate import check_losses, ranked_loss, resolve_trim
 from atklearn.losses.individual import Array, Task
 from atklearn.measures.scores import resolve_scoring
 from atklearn.runtime.messages import shown
+from atklearn.runtime.namespaces import Features, Vector
 from atklearn.selection.choosing import corrected_standard_error
 from atklearn.selection.folds import Split
 
 __all__ = ["TrimAtJump", "TrimChoice", "choose_trim", "trim_at_jump"]
+
+Splitter: TypeAlias = int | BaseCrossValidator | Iterable[Split] | None
 
 # The default splitter: five folds, repeated the more the fewer samples there are to score.
 _FOLDS = 5
@@ -43,30 +52,7 @@ _SAME_LEVEL = 1e-10
 
 @dataclass(frozen=True)
 class TrimChoice:
-    """The share or count of samples that cross-validation sets aside: what :func:`atklearn.choose_trim` returns.
-
-    Attributes
-    ----------
-    trim : float or int
-        The choice.
-    trims : tuple of float or int
-        The candidates, ascending.
-    scores : ndarray of shape (n_splits, n_trims)
-        Higher is better.
-    means : ndarray of shape (n_trims,)
-        Of the scores, over the splits.
-    errors : ndarray of shape (n_trims,)
-        The standard error of how far each is behind the best mean, corrected for splits that overlap.
-
-    Examples
-    --------
-    >>> from atklearn import ATkClassifier, choose_trim
-    >>> from atklearn.datasets import make_toy
-    >>> X, y = make_toy(1, random_state=0)  # no sample is wrong
-    >>> choice = choose_trim(ATkClassifier(k=1.0, n_init=0), X, y, trims=(0.0, 0.1), cv=3)
-    >>> choice.trim, choice.means.tolist()
-    (0.0, [1.0, 1.0])
-    """
+    """The share or count of samples to set aside: what :func:`atklearn.choose_trim` returns, described there."""
 
     trim: float
     trims: tuple[float, ...]
@@ -86,17 +72,17 @@ class TrimChoice:
 
 
 def choose_trim(
-    estimator: Any,
-    X: Any,
-    y: Any,
+    estimator: BaseEstimator,
+    X: Features,
+    y: Vector,
     *,
     trims: Sequence[float] = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3),
-    cv: Any = None,
+    cv: Splitter = None,
     scoring: str | Callable[..., float] | None = None,
     parameter: str = "trim",
     rule: str = "one_standard_error",
     n_jobs: int | None = None,
-    random_state: Any = 0,
+    random_state: int | np.random.RandomState | None = 0,
 ) -> TrimChoice:
     """Choose how many samples to set aside by cross-validation.
 
@@ -190,29 +176,7 @@ def choose_trim(
 
 @dataclass(frozen=True)
 class TrimAtJump:
-    """Where sorted losses jump: what :func:`atklearn.trim_at_jump` returns.
-
-    Attributes
-    ----------
-    trim : float
-        The share of the weight above the jump; 0.0 if there is no clear one.
-    count : int or None
-        The number of losses above the jump; None with sample weights.
-    threshold : float
-        The loss in the middle of the jump; infinite if there is no clear one.
-    prominence : float
-        How many times wider the most prominent gap is than its neighbours, clear or not.
-    needed : float
-        The prominence that makes a jump clear.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from atklearn import trim_at_jump
-    >>> jump = trim_at_jump(np.append(np.linspace(0.1, 1.0, 95), [50.0, 51.0, 52.0, 53.0, 54.0]))
-    >>> jump.count, jump.trim, round(jump.threshold, 1)
-    (5, 0.05, 25.5)
-    """
+    """Where sorted losses jump: what :func:`atklearn.trim_at_jump` returns, described there."""
 
     trim: float
     count: int | None
@@ -325,25 +289,25 @@ def trim_at_jump(losses: npt.ArrayLike, *, sample_weight: npt.ArrayLike | None =
     )  # fmt: skip
 
 
-def _default_folds(
-    y: npt.NDArray[Any], *, classification: bool, random_state: Any
-) -> RepeatedKFold | RepeatedStratifiedKFold:
-    """Return five folds of these targets, stratified for classes, the more often repeated the fewer rows there are."""
-    repeats = _REPEATS[0] if y.size < _FEW_SAMPLES else _REPEATS[1]
-    if not classification:
-        return RepeatedKFold(n_splits=min(_FOLDS, y.size), n_repeats=repeats, random_state=random_state)
-    rarest = int(np.unique(y, return_counts=True)[1].min())
-    folds = min(_FOLDS, max(rarest, 2))
-    return RepeatedStratifiedKFold(n_splits=folds, n_repeats=repeats, random_state=random_state)
-
-
-def _splits(cv: Any, X: Any, y: Any, classification: bool, random_state: Any) -> list[Split]:
+def _splits(
+    cv: Splitter,
+    X: Features,
+    y: Vector,
+    classification: bool,
+    random_state: int | np.random.RandomState | None,
+) -> list[Split]:
     """Return the parts to train and to judge on, once for all candidates."""
-    splitter = (
-        _default_folds(np.asarray(y), classification=classification, random_state=random_state)
-        if cv is None
-        else check_cv(cv, y, classifier=classification)
-    )
+    splitter = check_cv(_FOLDS if cv is None else cv, y, classifier=classification)
+    if cv is None:
+        labels = np.asarray(y)
+        repeats = _REPEATS[0] if labels.size < _FEW_SAMPLES else _REPEATS[1]
+        if classification:
+            rarest = int(np.unique(labels, return_counts=True)[1].min())
+            folds = min(_FOLDS, max(rarest, 2))
+            splitter = RepeatedStratifiedKFold(n_splits=folds, n_repeats=repeats, random_state=random_state)
+        else:
+            folds = min(_FOLDS, labels.size)
+            splitter = RepeatedKFold(n_splits=folds, n_repeats=repeats, random_state=random_state)
     return [(np.asarray(train), np.asarray(test)) for train, test in splitter.split(X, y)]
 
 

@@ -13,9 +13,8 @@ from atklearn.core.problem import StopReason
 from atklearn.core.solve import solve_linear
 from atklearn.losses.aggregate import RankedRange
 from atklearn.losses.individual import INDIVIDUAL_LOSSES
-from atklearn.ranked.alternation import solve_ranked
-from atklearn.ranked.random_starts import random_starts
-from atklearn.ranked.ranged import RangedProblem, largest_amounts
+from atklearn.trimmed.problem import TrimmedProblem, largest_amounts
+from atklearn.trimmed.solve import random_starts, solve_trimmed
 
 TOL = 1e-6
 
@@ -51,7 +50,7 @@ def keeps_classes(case, trim):
 @pytest.mark.parametrize("seed", range(12))
 def test_the_objective_never_rises_and_the_end_is_critical(loss, intercept, seed):
     case, trim = ranged_case(loss, intercept, seed)
-    fit = solve_ranked([case.problem], trim, tol=TOL, n_init=5)
+    fit = solve_trimmed([case.problem], trim, tol=TOL, n_init=5)
     values = np.array(fit.values)
     assert (np.diff(values) <= 1e-13 * values[:-1]).all()
     solution, aside = fit.solutions[0], fit.outside.aside
@@ -73,7 +72,7 @@ def test_the_objective_never_rises_and_the_end_is_critical(loss, intercept, seed
 def test_a_coarse_tolerance_is_reached_too(loss, seed):
     case, trim = ranged_case(loss, "free", seed)
     for tol in (1e-2, 1e-3, 1e-4):
-        solution = solve_ranked([case.problem], trim, tol=tol, n_init=0).solutions[0]
+        solution = solve_trimmed([case.problem], trim, tol=tol, n_init=0).solutions[0]
         assert solution.stop_reason is StopReason.CONVERGED
         assert solution.dual_gap <= tol * solution.objective
 
@@ -81,7 +80,7 @@ def test_a_coarse_tolerance_is_reached_too(loss, seed):
 @pytest.mark.parametrize("loss", LOSSES)
 def test_the_model_is_optimal_for_the_rows_that_are_left(loss):
     case, trim = ranged_case(loss, "free", 7)
-    fit = solve_ranked([case.problem], trim, tol=1e-8)
+    fit = solve_trimmed([case.problem], trim, tol=1e-8)
     kept = fit.outside.places
     left = replace(case, X=case.X[kept], y=case.y[kept], mass=(case.mass - fit.outside.aside)[kept], k=case.k - trim)
     assert fit.solutions[0].objective == pytest.approx(optimum_by_cvxpy(left), rel=1e-5, abs=1e-7)
@@ -117,7 +116,7 @@ def test_the_default_starts_find_the_least_value_of_most_small_problems():
     found = []
     for seed in range(25):
         case, trim = enumerable_case(seed)
-        value = solve_ranked([case.problem], float(trim)).solutions[0].objective
+        value = solve_trimmed([case.problem], float(trim)).solutions[0].objective
         least = least_of_all_sets(case, trim)
         assert value >= least * (1.0 - 1e-5) - 1e-9
         found.append(value <= least * (1.0 + 1e-5) + 1e-9)
@@ -131,7 +130,7 @@ def test_outliers_far_out_are_found_by_random_starts_only():
     X[:75] = 0.5 * X[:75] + [3.0, -3.0, 3.0, 3.0, 3.0]
     y[:75] = -5.0
     case = Case("squared_error", "free", X, y, np.ones(300), 300.0, 300.0)
-    deaf, heard = (solve_ranked([case.problem], 75.0, n_init=n) for n in (0, 50))
+    deaf, heard = (solve_trimmed([case.problem], 75.0, n_init=n) for n in (0, 50))
     np.testing.assert_array_equal(np.sort(heard.ranked), np.arange(75))
     assert heard.solutions[0].objective < 0.2 * deaf.solutions[0].objective
 
@@ -147,7 +146,7 @@ def test_outliers_that_are_off_by_little_are_found_also_on_a_part_of_the_rows(n)
         X[wrong] = 10.0 * far / np.linalg.norm(far) + 0.3 * X[wrong]
         y = X @ w + 0.5 * rng.standard_normal(n) + 10.0 * wrong
         case = Case("squared_error", "free", X, y, np.ones(n), float(n), float(n))
-        fit = solve_ranked([case.problem], n // 4)
+        fit = solve_trimmed([case.problem], n // 4)
         found.append(np.count_nonzero(wrong[fit.ranked]) >= 0.99 * (n // 4))
     assert np.mean(found) >= 0.8
 
@@ -158,7 +157,7 @@ def test_weights_are_repetition():
     weighted = replace(case, mass=times.astype(float), k=0.8 * times.sum())
     rows = np.repeat(np.arange(len(case.y)), times)
     repeated = replace(case, X=case.X[rows], y=case.y[rows], mass=np.ones(rows.size), k=weighted.k)
-    found = [solve_ranked([each.problem], 4.5, tol=1e-10, n_init=0) for each in (weighted, repeated)]
+    found = [solve_trimmed([each.problem], 4.5, tol=1e-10, n_init=0) for each in (weighted, repeated)]
     assert found[0].solutions[0].objective == pytest.approx(found[1].solutions[0].objective, rel=1e-8)
     aside = np.bincount(rows, weights=found[1].outside.aside)
     np.testing.assert_allclose(found[0].outside.aside, aside, atol=1e-12)
@@ -188,7 +187,7 @@ def test_a_tenth_of_every_class_stays():
 
 def test_random_starts_are_the_best_first():
     case, trim = ranged_case("squared_error", "free", 3)
-    ranged = RangedProblem([case.problem], trim)
+    ranged = TrimmedProblem([case.problem], trim)
     one, two = random_starts(ranged, 20, 1), random_starts(ranged, 20, 2)
     values = [ranged_range_value(case, trim, coefs[0]) for coefs in (*two, *random_starts(ranged, 5, 1))]
     np.testing.assert_array_equal(one[0][0], two[0][0])
@@ -204,7 +203,7 @@ def ranged_range_value(case, trim, coef):
 
 def test_a_fit_that_is_stopped_says_how_far_it_got():
     case, trim = ranged_case("log_loss", "free", 4)
-    fit = solve_ranked([case.problem], trim, tol=1e-12, progress=[lambda *_: True])
+    fit = solve_trimmed([case.problem], trim, tol=1e-12, progress=[lambda *_: True])
     solution = fit.solutions[0]
     assert solution.stop_reason is StopReason.CALLBACK
     left = replace(case, X=case.X[fit.outside.places], y=case.y[fit.outside.places],

@@ -7,8 +7,8 @@ import os
 import joblib
 import pytest
 
-from atklearn.selection import jobs
-from atklearn.selection.jobs import map_jobs
+from atklearn.selection import choosing
+from atklearn.selection.choosing import map_jobs
 
 
 def where_squared(number):
@@ -21,7 +21,7 @@ def test_little_work_is_done_in_this_process(n_jobs):
 
 
 def test_much_work_goes_to_processes_after_a_look_at_some_items(monkeypatch):
-    monkeypatch.setattr(jobs, "_WORTH_PROCESSES", 0.0)
+    monkeypatch.setattr(choosing, "_WORTH_PROCESSES", 0.0)
     # a function without a module of its own travels whole: processes need not find the tests
     results, places = zip(*map_jobs(lambda number: (number**2, os.getpid()), range(6), 2), strict=True)
     assert results == (0, 1, 4, 9, 16, 25)

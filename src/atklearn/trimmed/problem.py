@@ -19,7 +19,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +29,7 @@ from atklearn.losses.aggregate import ranked_loss, top_sum
 from atklearn.losses.individual import Array
 from atklearn.stores.compiled import CompiledRows, Places
 
-__all__ = ["Outside", "RangedProblem", "largest_amounts"]
+__all__ = ["Outside", "TrimmedProblem", "largest_amounts"]
 
 # A share of a row's mass that is rounding.
 _ROUNDING = 1e-12
@@ -59,7 +58,7 @@ def largest_amounts(values: Array, mass: Array, amount: float, classes: npt.NDAr
     tied = np.flatnonzero(values == threshold)
     out[tied] = _first(mass[tied], amount - float(out.sum()))
     if classes is not None:
-        most = (1.0 - _LEAST_OF_CLASS) * np.bincount(classes, weights=mass)
+        most = np.asarray((1.0 - _LEAST_OF_CLASS) * np.bincount(classes, weights=mass), dtype=np.float64)
         if (np.bincount(classes, weights=out) > most).any():
             out = _within(most, values, mass, amount, classes)
     # what is all but whole, or all but nothing, is that
@@ -67,7 +66,7 @@ def largest_amounts(values: Array, mass: Array, amount: float, classes: npt.NDAr
     return np.where(out < mass * _ROUNDING, 0.0, out)
 
 
-def _within(most: npt.NDArray[Any], values: Array, mass: Array, amount: float, classes: npt.NDArray[np.intp]) -> Array:
+def _within(most: Array, values: Array, mass: Array, amount: float, classes: npt.NDArray[np.intp]) -> Array:
     """Return the amounts of the largest values with so much of each class at most."""
     order = np.argsort(-values, kind="stable")
     free = mass[order]
@@ -84,16 +83,8 @@ def _first(amounts: Array, total: float) -> Array:
     return np.asarray(np.clip(total - (np.cumsum(amounts) - amounts), 0.0, amounts))
 
 
-class RangedProblem:
-    """Problems on the same rows, one or one per class, that set the same rows aside.
-
-    Parameters
-    ----------
-    problems : sequence of Problem
-        Of AT_k, on rows in memory.
-    trim : float
-        The mass to set aside, ``0 < trim < k``.
-    """
+class TrimmedProblem:
+    """Problems of AT_k on the same rows in memory, one or one per class, that set the same mass aside, below k."""
 
     def __init__(self, problems: Sequence[Problem], trim: float) -> None:
         self.problems, self.trim = list(problems), trim
@@ -123,7 +114,7 @@ class RangedProblem:
         targets = np.array([rows.y for rows in self.rows_of_problems])
         return np.asarray(targets[0] > 0.0, dtype=np.intp) if len(targets) == 1 else targets.argmax(axis=0)
 
-    def thinned(self, count: int) -> RangedProblem:
+    def thinned(self, count: int) -> TrimmedProblem:
         """Return the problems on a random part of the rows, in proportion, with some of every class."""
         rng = np.random.default_rng(0)
         chosen = np.zeros(self.rows.n_rows, dtype=bool)
@@ -137,7 +128,7 @@ class RangedProblem:
         parts = self.part(places, self.rows.mass[places])
         share = parts[0].total / self.rows.total
         k = min(self.k * share, parts[0].total)
-        return RangedProblem(
+        return TrimmedProblem(
             [problem.on(part, k) for problem, part in zip(self.problems, parts, strict=True)],
             self._trim_of_part(places.size, parts[0].total, k),
         )
@@ -156,15 +147,11 @@ class RangedProblem:
     def part(self, places: Places, mass: Array) -> list[CompiledRows]:
         """Return some of the rows with other mass, as each problem sees them."""
         first = self.rows.lighter(places, mass)
-        parts = []
-        for rows in self.rows_of_problems:
-            if rows is self.rows:
-                parts.append(first)
-            elif rows.X is self.rows.X:  # classes share the features
-                parts.append(first.aiming_at(rows.y[places]))
-            else:
-                parts.append(rows.lighter(places, mass))
-        return parts
+        return [first] + [
+            # classes share the features
+            first.aiming_at(rows.y[places]) if rows.X is self.rows.X else rows.lighter(places, mass)
+            for rows in self.rows_of_problems[1:]
+        ]
 
     def shares_aside(self, aside: Array) -> Array:
         """Return the part of every class that is set aside; of a regression none."""
@@ -176,23 +163,11 @@ class RangedProblem:
         """Return ``s`` of all rows, shape (n_problems, n_rows)."""
         return np.array([rows.smooth_parts(coef) for rows, coef in zip(self.rows_of_problems, coefs, strict=True)])
 
-    def losses(self, smooth_parts: Array) -> Array:
-        """Return the losses, from their smooth parts."""
-        return self.rows.kink.loss(smooth_parts)
-
-    def full_densities(self, smooth_parts: Array) -> Array:
-        """Return the densities of rows whose losses are large."""
-        return np.sign(smooth_parts) if self.rows.two_sided else np.ones_like(smooth_parts)
-
     def largest(self, losses: Array, thresholds: Sequence[float]) -> Array:
         """Return the mass to set aside of each row, for given losses and thresholds."""
         # of one problem whatever the threshold
         excess = losses[0] if len(losses) == 1 else np.maximum(losses - np.c_[thresholds], 0.0).sum(axis=0)
         return largest_amounts(excess, self.rows.mass, self.trim, self.classes)
-
-    def first_thresholds(self, losses: Array) -> list[float]:
-        """Return the k-th largest losses, while nothing is set aside."""
-        return [ranked_loss(loss, self.rows.mass, self.k) for loss in losses]
 
     def value(self, coefs: Sequence[Array], losses: Array, aside: Array) -> float:
         """Return the objective, that of several classes added up."""
@@ -206,10 +181,6 @@ class RangedProblem:
         penalties = [problem.penalty(coef) for problem, coef in zip(self.problems, coefs, strict=True)]
         return float(sum(sums)) / count + sum(penalties)
 
-    def outside(self, aside: Array) -> Outside:
-        """Return the convex problems on what is left."""
-        return Outside(self, aside)
-
 
 class Outside:
     """The convex problems on the rows that are not set aside, or not as a whole.
@@ -221,7 +192,7 @@ class Outside:
     problems : list of Problem
     """
 
-    def __init__(self, whole: RangedProblem, aside: Array) -> None:
+    def __init__(self, whole: TrimmedProblem, aside: Array) -> None:
         self.n_rows = whole.rows.n_rows
         self.aside = aside
         self.places = np.flatnonzero(aside < whole.rows.mass)
