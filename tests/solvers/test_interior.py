@@ -68,9 +68,7 @@ def test_stores_agree_and_weight_is_repetition(loss):
     rng = np.random.default_rng(0)
     times = rng.integers(1, 4, case.y.size)
     weighted = Case(loss, "free", case.X, case.y, times.astype(float), 5.0, case.C)
-    repeated = Case(
-        loss, "free", case.X.repeat(times, axis=0), case.y.repeat(times), np.ones(times.sum()), 5.0, case.C
-    )
+    repeated = Case(loss, "free", case.X.repeat(times, axis=0), case.y.repeat(times), np.ones(times.sum()), 5.0, case.C)
     compiled, plain, thrice = from_zero(weighted), from_zero(weighted, PlainStore), from_zero(repeated)
     assert compiled.n_iter == plain.n_iter == thrice.n_iter
     np.testing.assert_allclose(plain.coef, compiled.coef, rtol=1e-5, atol=1e-8)

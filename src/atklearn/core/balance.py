@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from atklearn.core.newton import ProximalNewton, Start
-from atklearn.core.problem import THINNING, Certificate, Problem
+from atklearn.core.newton import ProximalNewton
+from atklearn.core.problem import THINNING, Certificate, Problem, Start
 from atklearn.core.store import Density
 from atklearn.losses.individual import Hinge
 

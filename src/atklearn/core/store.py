@@ -454,7 +454,7 @@ class PlainStore(ArrayStore):
         self.is_dense = not sp.issparse(X)
         self.n_outputs = 1 if y.ndim == 1 else int(y.shape[1])
         self.n_columns = self.n_outputs * (self.d + intercept)
-        self.mass = mass if self.groups is None else np.bincount(self.groups, weights=mass)
+        self.mass = mass if self.groups is None else np.bincount(self.groups, weights=mass).astype(np.float64)
         self.n_rows = self.max_subset_rows = int(self.mass.size)
         self.ranks_rows = groups is None and self.n_outputs == 1
         self.total = float(self.mass.sum())

@@ -103,7 +103,7 @@ def _stand_in(tensor: Tensor) -> npt.NDArray[np.int8]:
     return np.broadcast_to(np.int8(0), tuple(tensor.shape))
 
 
-def _features(home: Home, X: Any) -> Tensor:
+def _features(home: Home, X: Features) -> Tensor:
     """Return X as a tensor at home, or say why it cannot be computed with."""
     X = _enter(home, X, "X")
     problem = None

@@ -28,8 +28,7 @@ from sklearn.utils.validation import check_is_fitted
 from atklearn.chunked.checkpoint import Checkpoint
 from atklearn.chunked.chunks import Chunks
 from atklearn.chunked.encoded_chunks import EncodedChunks
-from atklearn.core.newton import Progress
-from atklearn.core.problem import Solution, StopReason
+from atklearn.core.problem import Progress, Solution, StopReason
 from atklearn.encoding.encoded import (
     Encoded,
     ProblemEncoder,

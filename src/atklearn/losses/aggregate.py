@@ -150,7 +150,7 @@ def check_k(k: float | str, total: float | None = None) -> None:
             f"k as a float is a fraction of the samples and is expected in (0, 1], got {shown(k)}; "
             "pass an int to count samples."
         )
-    elif k < _LEAST_SHARE:
+    if k < _LEAST_SHARE:
         raise ValueError(
             f"k as a float is expected to be at least {_LEAST_SHARE:g}, a smaller part of the samples is lost in "
             f'rounding, got {shown(k)}; pass k="max" for the largest loss alone.'

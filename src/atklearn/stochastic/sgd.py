@@ -26,8 +26,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import check_random_state
 
-from atklearn.core.newton import Progress
-from atklearn.core.problem import Certificate, InterceptKind, Problem, Solution, StopReason
+from atklearn.core.problem import Certificate, InterceptKind, Problem, Progress, Solution, StopReason
 from atklearn.losses.aggregate import AverageTopK
 from atklearn.losses.compiled import compiled
 from atklearn.losses.individual import Array, IndividualLoss

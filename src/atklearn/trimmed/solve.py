@@ -19,8 +19,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from atklearn.core.newton import Progress
-from atklearn.core.problem import Problem, Solution, StopReason
+from atklearn.core.problem import Problem, Progress, Solution, StopReason
 from atklearn.core.solve import solve_linear
 from atklearn.losses.aggregate import ranked_loss
 from atklearn.losses.individual import Array

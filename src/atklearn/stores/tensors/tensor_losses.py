@@ -117,7 +117,7 @@ def _of_one(name: str) -> Callable[[Number], Number]:
     return lambda x: getattr(torch if isinstance(x, Tensor) else np, name)(x)
 
 
-_FUNCTIONS: dict[str, object] = {
+_FUNCTIONS: dict[str, Callable[..., object]] = {
     "abs": abs,
     "clip": lambda x, low, high: _minimum(_maximum(x, low), high),
     "logaddexp": lambda a, b: _maximum(a, b) + torch.log1p(torch.exp(-abs(a - b))),

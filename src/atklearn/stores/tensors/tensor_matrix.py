@@ -195,6 +195,15 @@ class TensorMatrix:
             total = torch.cat([total, a.sum().reshape(1)])
         return np.asarray(total.cpu().numpy())
 
+    def largest_entries(self) -> Array:
+        """Return the largest ``|x|`` of every column, the column of ones included."""
+        low, high = torch.aminmax(self.X, dim=0)
+        ends = torch.stack([low, high]).double()
+        if self.centre is not None:
+            ends = (ends - self.centre) * self.inverse_scale
+        sizes = np.asarray(ends.abs().amax(dim=0).cpu().numpy())
+        return np.append(sizes, 1.0) if self.has_ones else sizes
+
     def _blocks(self) -> Iterator[tuple[slice, Tensor]]:
         """Yield ranges of rows and their features in float64: of plain ones all at once."""
         size = _CPU_BLOCK if self.X.device.type == "cpu" else _GPU_BLOCK

@@ -596,7 +596,9 @@ class TensorState:
         has_moved = then is not self.f
         found = self._sums_by(_bound, then, r, lam, has_moved) if self.has_kernels else self._sums_over(terms)
         above, slack, mass, change = found[:4]
-        return Bound(above, slack, mass, change - float((a * (self.f - then)).sum()))
+        steepness = self.slopes().abs_().mul_(self.mass).sum() / self.k
+        sums = torch.stack([(a * (self.f - then)).sum(), steepness, a.abs().sum()]).tolist()
+        return Bound(above, slack, mass, change - sums[0], steepness=sums[1], pull=sums[2])
 
     # Passes that say something of every sample
 

@@ -182,6 +182,11 @@ class TensorRows(Store):
         """Return the state with other densities, and their pulls."""
         return state.scaled(self.densities(state), up, down, level)
 
+    @cached_property
+    def largest_entries(self) -> Array:
+        """The largest ``|x|`` of every column, the column of ones included."""
+        return self.matrix.largest_entries()
+
     def bound(self, exact: TensorState, feasible: TensorState, lam: float) -> Bound:
         """Return the sums over all rows."""
         return exact.bound(feasible, lam)
