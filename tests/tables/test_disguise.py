@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
 
-from atklearn.tables.kinds import as_numbers, as_text, read_column
+from atklearn.tables.columns import as_numbers, as_text, read_column
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,8 @@ from sklearn.datasets import dump_svmlight_file
 from sklearn.pipeline import make_pipeline
 
 from atklearn import ATkClassifier
-from atklearn.tables.tabular import feature_names, make_features, read_table
+from atklearn.tables.features import feature_names, make_features
+from atklearn.tables.tabular import read_table
 
 
 @pytest.fixture
@@ -119,7 +120,7 @@ class TestTarget:
     )
     @pytest.mark.parametrize("suffix", ["csv", "parquet"])
     def test_tells_the_task(self, write, monkeypatch, values, task, kind, suffix):
-        monkeypatch.setattr("atklearn.tables.targets.MIN_CLASS_ROWS", 2)
+        monkeypatch.setattr("atklearn.tables.tabular._MIN_CLASS_ROWS", 2)
         data = read_table(write(numbers(y=values), f"table.{suffix}"), "y")
         assert (data.task, data.target.dtype.kind) == (task, kind)
         assert_array_equal(data.target, values)
