@@ -63,7 +63,7 @@ def openml(monkeypatch):
                 raise result
             return result
 
-        monkeypatch.setattr("atklearn.datasets.openml.fetch_openml", fetch)
+        monkeypatch.setattr("atklearn.datasets.registry.fetch_openml", fetch)
         return asked
 
     return answer

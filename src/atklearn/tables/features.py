@@ -94,7 +94,8 @@ def make_features(data: TabularData) -> TransformerMixin:
     if isinstance(data.features, csr_array):
         return MaxAbsScaler()
     kinds: dict[str, list[str]] = {"numbers": [], "commas": [], "dates": []}
-    texts, long = [], []
+    texts: list[str] = []
+    long: list[str] = []
     for name, dtype in data.features.dtypes.items():
         # the name of a kind is how a saved model remembers to read new rows
         if dtype == np.float64:
@@ -103,7 +104,7 @@ def make_features(data: TabularData) -> TransformerMixin:
             kinds.setdefault(f"dates {data.date_formats.get(name, '')}".rstrip(), []).append(name)
         else:  # a vectorizer would have five copies of a long one
             (long if data.features[name].nunique() >= _LONG else texts).append(name)
-    columns = [
+    columns: list[tuple[str, TransformerMixin | str, list[str] | str]] = [
         (kind, _vectorizer() if kind.startswith("dates") else "passthrough", names)  # it would round numbers to float32
         for kind, names in kinds.items()
         if names

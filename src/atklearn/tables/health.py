@@ -171,11 +171,11 @@ def find_leaks(features: pd.DataFrame, target: npt.NDArray[np.generic], task: Ta
     {'refund': 1.0}
     """
     classification = task == "classification"
-    codes = np.unique(target, return_inverse=True)[1] if classification else target
-    if codes.size < _FEWEST_ROWS or (classification and np.bincount(codes).min() < _FEWEST_OF_CLASS):
+    labels = np.unique(target, return_inverse=True)[1] if classification else target
+    if labels.size < _FEWEST_ROWS or (classification and np.bincount(labels).min() < _FEWEST_OF_CLASS):
         return {}
-    rows = _draw(codes, classification)
-    y = codes[rows]
+    rows = _draw(labels, classification)
+    y = labels[rows]
     folds = (StratifiedKFold if classification else KFold)(_N_FOLDS, shuffle=True, random_state=0)
     score = balanced_accuracy_score if classification else r2_score
     options = {"max_leaf_nodes": _MOST_LEAVES, "min_samples_leaf": _RARE, "random_state": 0}
@@ -184,11 +184,13 @@ def find_leaks(features: pd.DataFrame, target: npt.NDArray[np.generic], task: Ta
         if classification
         else DecisionTreeRegressor(**options)
     )
-    found = {}
+    found: dict[str, float] = {}
     for name in features.columns:
         column = features[name].iloc[rows]
+        tried: list[tuple[BaseEstimator, npt.NDArray[np.generic]]]
         if column.dtype == "string":
-            tried = [(_guess_by_category(x := _codes_of(column), classification), x)]
+            codes = _codes_of(column)
+            tried = [(_guess_by_category(codes, classification), codes)]
         else:
             values, ranks = _numbers_of(column)
             # a tree follows a straight line badly where values are rare

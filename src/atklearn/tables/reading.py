@@ -20,7 +20,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 from xml.etree import ElementTree
 
 import numpy as np
@@ -159,8 +159,8 @@ def check_memory(path: Path, needed: float, max_memory: float | None) -> None:
         max_memory = 0.5e-9 * total
     if needed > 1e9 * max_memory:
         raise ValueError(
-            f"{path} would take about {round(1e-9 * needed, 1):,g} GB of memory, more than the {round(max_memory, 1):,g} GB "
-            "allowed; allow more by max_memory (--max-memory), in GB, or make it smaller."
+            f"{path} would take about {round(1e-9 * needed, 1):,g} GB of memory, more than the "
+            f"{round(max_memory, 1):,g} GB allowed; allow more by max_memory (--max-memory), in GB, or make it smaller."
         )
 
 
@@ -309,7 +309,7 @@ def _decoded(path: Path, encoding: str | None, read: Callable[[str], Named]) -> 
         return raw, names
 
 
-def _opener(path: Path) -> Callable[..., IO[str]]:
+def _opener(path: Path) -> Callable[..., IO[Any]]:
     return gzip.open if path.suffix.lower() == ".gz" else open
 
 

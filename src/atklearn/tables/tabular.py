@@ -7,13 +7,14 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from scipy.sparse import csr_array
 
-from atklearn.datasets import make_deliveries
+from atklearn.datasets.generated import make_deliveries
 from atklearn.losses.individual import Array, Task
 from atklearn.tables.columns import LARGEST, ReadColumn, read_column
 from atklearn.tables.health import columns_to_leave_out, find_leaks, kind_in_words, reading_in_words
@@ -47,7 +48,7 @@ _MANY_CLASSES = 10  # whole numbers of which there are more may be either
 
 DEMONSTRATED_SCORE = "tail_error"
 
-Table = pd.DataFrame | dict[str, npt.ArrayLike] | npt.NDArray[np.generic]  # or whatever has to_pandas
+Table: TypeAlias = pd.DataFrame | dict[str, npt.ArrayLike] | npt.NDArray[np.generic]  # or whatever has to_pandas
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ class TabularData:
 
     name: str
     features: pd.DataFrame | csr_array
-    target: npt.NDArray[np.generic]
+    target: npt.NDArray[Any]
     task: Task
     target_name: str
     groups: npt.NDArray[np.str_] | None
@@ -249,10 +250,10 @@ def _fingerprint(frame: pd.DataFrame) -> str:
 
 def _table(raw: RawTable, roles: Roles, task: Task | None, fingerprint: str) -> TabularData:
     """Return a table with its columns in their roles, and its health."""
-    frame = raw.frame
-    read = {roles.target: read_column(frame[roles.target], raw.comma)}
-    labels = _labels_of(read[roles.target], task)
-    infinite = read[roles.target].n_infinite if labels.dtype == np.float64 else 0
+    frame, target = raw.frame, str(roles.target)
+    read = {target: read_column(frame[target], raw.comma)}
+    labels = _labels_of(read[target], task)
+    infinite = read[target].n_infinite if labels.dtype == np.float64 else 0
     left_out = [
         (int(labels.isna().sum()) - infinite, "no target"),
         (infinite, f"a target that is infinite or beyond {LARGEST:g}"),
@@ -272,12 +273,12 @@ def _table(raw: RawTable, roles: Roles, task: Task | None, fingerprint: str) -> 
             f"The table {roles.name!r} has {rows.size} rows to learn from, and at least {_MIN_ROWS} are expected"
             f"{lost}; {'divide the target by a power of ten' if infinite else 'add rows'}."
         )
-    values, task, warnings = _learnable_target(labels.iloc[rows], roles.target, task)
+    values, task, warnings = _learnable_target(labels.iloc[rows], target, task)
     if rows.size < len(frame):
         frame = frame.iloc[rows]
-    others = [name for name in frame.columns if name not in (roles.target, *roles.drop)]
+    others = [name for name in frame.columns if name not in (target, *roles.drop)]
     # rows without a target are counted above, once
-    read[roles.target] = replace(read[roles.target], values=labels.iloc[rows], n_infinite=0)
+    read[target] = replace(read[target], values=labels.iloc[rows], n_infinite=0)
     read |= {name: read_column(frame[name], raw.comma) for name in others}
     candidates = {name: read[name] for name in others if name in roles.keep or not roles.of(name)}
     why = columns_to_leave_out(candidates, rows, str(frame.columns[0]), roles.keep)
@@ -290,7 +291,7 @@ def _table(raw: RawTable, roles: Roles, task: Task | None, fingerprint: str) -> 
         raise ValueError(f"The table {roles.name!r} has no column left to learn from; {remedy}.")
     features = pd.DataFrame({name: column.values for name, column in used.items()}, copy=False)
     warnings += [column.warning for column in used.values() if column.warning]
-    warnings += _leaks_in_words(find_leaks(features, values, task), roles.target, task)
+    warnings += _leaks_in_words(find_leaks(features, values, task), target, task)
     health = {
         "rows_read": len(raw.frame),
         "rows_used": int(rows.size),
@@ -310,7 +311,7 @@ def _table(raw: RawTable, roles: Roles, task: Task | None, fingerprint: str) -> 
             f"The column {roles.split_by!r} has one value only, and cannot be split by; choose another one."
         )
     return TabularData(
-        roles.name, features, values, task, roles.target, groups, roles.group, rows + 1, fingerprint, raw.notes,
+        roles.name, features, values, task, target, groups, roles.group, rows + 1, fingerprint, raw.notes,
         split_by, roles.split_by, order, roles.time, health,
         decimal_commas=tuple(name for name, column in used.items() if column.comma),
         date_formats={name: column.date_format for name, column in used.items() if column.date_format is not None},
@@ -418,11 +419,10 @@ class Roles:
                 close = difflib.get_close_matches(str(name), columns, n=1)
                 remedy = f"did you mean {close[0]!r}?" if close else f"choose one of {_listed(columns)}."
                 raise ValueError(f"The table {self.name!r} has no column {name!r}; {remedy}")
-        if self.group == self.target:
-            raise ValueError(f"The column {self.target!r} is both target and group; results by class need no group.")
-        for use, name in uses.items():
-            if name == self.target:
-                raise ValueError(f"The column {name!r} is both target and {use}; name another column for {use}.")
+        for use, column in uses.items():
+            if column == self.target:
+                remedy = "results by class need no group" if use == "group" else f"name another column for {use}"
+                raise ValueError(f"The column {column!r} is both target and {use}; {remedy}.")
         for name in (self.target, *named):
             if name in self.drop:
                 raise ValueError(f"The column {name!r} is needed; do not --drop it.")
