@@ -140,11 +140,6 @@ class Measure:
         return abs(value) if self.relative else 1.0
 
 
-def _over_classes(answers: Answers, take: Callable[..., Array]) -> Array:
-    """Return a function of the errors of the classes that have weight; NaN if none has."""
-    return np.asarray(take(answers.class_errors, axis=0))
-
-
 def _geometric_mean_of_recalls(answers: Answers) -> Array:
     # not one minus the errors, whose rounding a root would make large
     recalls = np.stack([answers.mean(~answers.wrong, answers.y == label) for label in np.unique(answers.y)])
@@ -166,16 +161,6 @@ def area_under_roc(decisions: Array, positive: npt.NDArray[np.bool_], weight: Ar
 
     Where a kind has no weight, 0.5.
 
-    Parameters
-    ----------
-    decisions : ndarray of shape (..., n_samples)
-    positive : ndarray of bool of shape (n_samples,)
-    weight : ndarray of shape (..., n_samples), default=None
-
-    Returns
-    -------
-    areas : ndarray of shape (...)
-
     Examples
     --------
     >>> area_under_roc(np.array([0.1, 0.4, 0.35, 0.8]), np.array([False, False, True, True]))
@@ -195,16 +180,6 @@ def average_precision(decisions: Array, positive: npt.NDArray[np.bool_], weight:
     """Return the mean over the positive samples of the precision where each is found, ties found together.
 
     Zero without positive weight.
-
-    Parameters
-    ----------
-    decisions : ndarray of shape (..., n_samples)
-    positive : ndarray of bool of shape (n_samples,)
-    weight : ndarray of shape (..., n_samples), default=None
-
-    Returns
-    -------
-    precisions : ndarray of shape (...)
 
     Examples
     --------
@@ -299,13 +274,15 @@ MEASURES: dict[str, Measure] = {
             meaning="the share of rows that get a wrong label",
         ),
         Measure(
-            "balanced_error", "balanced error", _CLASSES, lambda answers: _over_classes(answers, np.nanmean),
+            "balanced_error", "balanced error", _CLASSES,
+            lambda answers: np.asarray(np.nanmean(answers.class_errors, axis=0)),
             percent=True, digits=1, classes_alike=True,
             meaning="the share of wrong labels within each class, averaged over the classes: all count the same",
         ),
         Measure(
             "worst_class_error", "worst-class error", _CLASSES,
-            lambda answers: _over_classes(answers, np.nanmax), percent=True, digits=1, classes_alike=True,
+            lambda answers: np.asarray(np.nanmax(answers.class_errors, axis=0)),
+            percent=True, digits=1, classes_alike=True,
             meaning="the share of wrong labels in the class where it is largest",
         ),
         Measure(

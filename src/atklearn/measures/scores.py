@@ -9,22 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import is_classifier
+from sklearn.base import BaseEstimator, is_classifier
 from sklearn.metrics import get_scorer_names, make_scorer
 
 from atklearn.losses.aggregate import AverageTopK
 from atklearn.losses.individual import INDIVIDUAL_LOSSES, Array, IndividualLoss, Task
 from atklearn.measures.answers import TAIL_SHARE, Answers
 from atklearn.measures.catalogue import MEASURES, names_of_measures
-from atklearn.runtime.messages import refuse_weights
+from atklearn.runtime.messages import most_alike, refuse_weights
 
 __all__ = [
     "MeasureScorer",
+    "answers_of",
     "balanced_error",
     "balanced_error_scorer",
     "g_mean",
@@ -78,7 +78,9 @@ class MeasureScorer:
                 "worst_group_error_scorer reads them from the features."
             )
 
-    def __call__(self, estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def __call__(
+        self, estimator: BaseEstimator, X: object, y: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None
+    ) -> float:
         """Return the measure on these samples, negative where lower is better.
 
         Parameters
@@ -92,15 +94,9 @@ class MeasureScorer:
         -------
         score : float
         """
-        truth, guess = _vectors(y=y, predictions=estimator.predict(X))
-        weight = _check_weight(sample_weight, truth.size)
-        if not is_classifier(estimator):
-            answers = Answers(truth, guess, sample_weight=weight)
-        else:
-            answers = _answers_of_classifier(estimator, X, truth, guess, weight)
-        return self.of(answers, estimator)
+        return self.of(answers_of(estimator, X, y, sample_weight), estimator)
 
-    def of(self, answers: Answers, estimator: Any) -> float:
+    def of(self, answers: Answers, estimator: BaseEstimator) -> float:
         """Return the measure of the answers of an estimator, negative where lower is better.
 
         Parameters
@@ -150,8 +146,8 @@ def resolve_scoring(scoring: Any, task: Task) -> Any:
 
 def _did_you_mean(name: str, names: list[str]) -> str:
     """Return the end of a sentence that names what is spelt most alike, if anything is."""
-    close = get_close_matches(name, names, n=1) or [each for each in names if name and name in each][:1]
-    return f"; did you mean {close[0]!r}" if close else ""
+    close = most_alike(name, names)
+    return "" if close is None else f"; did you mean {close!r}"
 
 
 def balanced_error(
@@ -305,10 +301,14 @@ def tail_loss(
     return AverageTopK(k).value(losses, weight)
 
 
-def _answers_of_classifier(
-    estimator: Any, X: Any, y: npt.NDArray[Any], labels: npt.NDArray[Any], weight: Array | None
+def answers_of(
+    estimator: BaseEstimator, X: object, y: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None
 ) -> Answers:
-    """Return what a fitted classifier says, with decision values and probabilities where it has them."""
+    """Return what a fitted estimator says of samples; a classifier with decision values and probabilities if it can."""
+    truth, predictions = _vectors(y=y, predictions=estimator.predict(X))
+    weight = _check_weight(sample_weight, truth.size)
+    if not is_classifier(estimator):
+        return Answers(truth, predictions, sample_weight=weight)
     classes = np.asarray(estimator.classes_)
     probabilities = estimator.predict_proba(X).T if hasattr(estimator, "predict_proba") else None
     decisions = None
@@ -316,7 +316,7 @@ def _answers_of_classifier(
         decisions = np.atleast_2d(np.asarray(estimator.decision_function(X)).T)
     elif probabilities is not None:
         decisions = probabilities[1:] if classes.size == 2 else probabilities
-    return Answers(y, labels, classes, decisions, None, weight, probabilities=probabilities)
+    return Answers(truth, predictions, classes, decisions, None, weight, probabilities=probabilities)
 
 
 def _measure_labels(
@@ -369,7 +369,7 @@ g_mean_scorer = make_scorer(g_mean)
 """The :func:`g_mean`, for ``scoring=`` of scikit-learn."""
 
 
-def worst_group_error_scorer(group_of: Callable[[Any], npt.ArrayLike]) -> Callable[..., float]:
+def worst_group_error_scorer(group_of: Callable[..., npt.ArrayLike]) -> Callable[..., float]:
     """Return a scorer of the worst group's error, the groups read from the features.
 
     Parameters
@@ -393,7 +393,9 @@ def worst_group_error_scorer(group_of: Callable[[Any], npt.ArrayLike]) -> Callab
     -0.5
     """
 
-    def scorer(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def scorer(
+        estimator: BaseEstimator, X: object, y: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None
+    ) -> float:
         return -worst_group_error(y, estimator.predict(X), groups=group_of(X), sample_weight=sample_weight)
 
     return scorer

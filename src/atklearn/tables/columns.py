@@ -116,18 +116,9 @@ class ReadColumn:
 
 
 def read_column(column: pd.Series, comma: bool = False) -> ReadColumn:
-    """Return a column as what it holds: numbers, dates or text.
+    """Return a column as what it holds: numbers, dates or text; of numbers if it holds nothing.
 
-    Parameters
-    ----------
-    column : Series of shape (n_rows,)
-    comma : bool, default=False
-        Whether a comma separates decimals where the column leaves it open.
-
-    Returns
-    -------
-    column : ReadColumn
-        A column without any value is one of numbers.
+    A comma separates decimals if the column says so, or leaves it open and ``comma`` is true.
 
     Examples
     --------
@@ -199,11 +190,7 @@ def _read_written_dates(text: pd.Series, said: pd.Series) -> ReadColumn | None:
 def as_dates(column: pd.Series, date_format: str = _ISO) -> tuple[pd.Series, pd.Series]:
     """Return a column that is known to be of dates, and where it holds anything else.
 
-    Parameters
-    ----------
-    column : Series of shape (n_rows,)
-    date_format : str, default="ISO8601"
-        How text writes a date; the name of a month may be full or short, and ISO 8601 is understood in any case.
+    ISO 8601 is understood beside the format, and the name of a month may be full or short.
 
     Examples
     --------
@@ -286,18 +273,8 @@ class Numbers(NamedTuple):
 def parse_numbers(text: pd.Series, comma: bool = False) -> Numbers:
     """Read text as numbers: currencies, separators of thousands, percent signs, accountants' parentheses.
 
-    What separates thousands and what decimals is judged by the whole column, never by one value.
-
-    Parameters
-    ----------
-    text : Series of str of shape (n_rows,)
-        Stripped, missing where there is nothing.
-    comma : bool, default=False
-        Whether a comma separates decimals where the column leaves it open, as '1,234' does.
-
-    Returns
-    -------
-    numbers : Numbers
+    What separates thousands and what decimals is judged by the whole column, never by one value; where it leaves that
+    open, as '1,234' does, ``comma`` says whether the comma separates decimals.
 
     Examples
     --------

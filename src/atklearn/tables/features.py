@@ -72,14 +72,7 @@ def make_features(data: TabularData) -> TransformerMixin:
     where, and all columns are standardised, the components of a text together. The mean serves a linear model as well
     as the median would, since the column of indicators takes up any constant, at a hundredth of the time.
 
-    Parameters
-    ----------
-    data : TabularData
-
-    Returns
-    -------
-    transformer : FeatureMaker or MaxAbsScaler
-        Its output is a C-ordered float64 ndarray, or CSR for CSR.
+    The output is a C-ordered float64 ndarray; or CSR for CSR, its columns divided by their largest absolute value.
 
     Examples
     --------
@@ -143,15 +136,8 @@ def features_in_words(data: TabularData) -> str:
 def feature_names(transformer: TransformerMixin) -> list[str]:
     """Return the names of the columns that a transformer of :func:`make_features`, fitted, puts out.
 
-    Parameters
-    ----------
-    transformer : Pipeline or MaxAbsScaler
-
-    Returns
-    -------
-    names : list of str
-        The column's name, followed by the value, the part of a date or the number of the component where one column
-        became many, or by "is missing".
+    They are a column's name, followed by the value, the part of a date or the number of the component where one column
+    became many, or by "is missing".
     """
     if not isinstance(transformer, Pipeline):
         return [str(name) for name in transformer.get_feature_names_out()]

@@ -43,22 +43,9 @@ _RARE = 3  # rows: values that fewer share tell nothing about others
 def columns_to_leave_out(
     columns: dict[str, ReadColumn], rows: npt.NDArray[np.intp], first: str, keep: Collection[str]
 ) -> dict[str, str]:
-    """Return the columns that can tell nothing, or nothing about other rows, with why.
+    """Return the columns that can tell nothing, or nothing about other rows, with why; but for those to keep.
 
-    Parameters
-    ----------
-    columns : dict of str to ReadColumn
-        The rows that are used, in the order of the file.
-    rows : ndarray of int of shape (n_rows,)
-        Their places in the file.
-    first : str
-        The first column of the file.
-    keep : collection of str
-        Columns that stay, whatever they hold.
-
-    Returns
-    -------
-    why : dict of str to str
+    The columns are in the order of the file, of which ``rows`` are used, and ``first`` is its first column.
 
     Examples
     --------
@@ -151,16 +138,6 @@ def find_leaks(features: pd.DataFrame, target: npt.NDArray[np.generic], task: Ta
 
     Such a column was probably written after the target. A shallow tree on one column, or the best guess for each text,
     is cross-validated on at most 5,000 rows. That a value is missing counts as a value.
-
-    Parameters
-    ----------
-    features : DataFrame of float64, datetime64 and string columns, of shape (n_rows, n_columns)
-    target : ndarray of shape (n_rows,)
-    task : {"classification", "regression"}
-
-    Returns
-    -------
-    leaks : dict of str to float
 
     Examples
     --------

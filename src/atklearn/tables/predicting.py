@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,10 +17,12 @@ from sklearn.pipeline import Pipeline
 from atklearn.losses.individual import Array
 from atklearn.measures.answers import Answers
 from atklearn.measures.catalogue import MEASURES, evaluate_measures
+from atklearn.measures.scores import answers_of
+from atklearn.runtime.messages import most_alike
 from atklearn.tables.columns import as_dates, as_numbers, as_text
 from atklearn.tables.features import known_categories
 from atklearn.tables.reading import RawTable, check_file, is_svmlight, numbered_frame, read_raw, read_svmlight
-from atklearn.tables.tabular import Table, as_raw_table
+from atklearn.tables.tabular import Table, as_raw_table, listed
 
 __all__ = ["Predicted", "predict_table"]
 
@@ -123,7 +124,7 @@ def predict_table(
         taken = _take_named(first, source, fitted_to, text=classes is not None and classes.dtype.kind == "U")
     else:
         taken = _take_svmlight(first, source)
-    answers = _answers(model, taken.X, classes, threshold)
+    answers = _answers(model, taken.X, threshold)
     columns = {"prediction": answers.predictions, **_columns_of(answers)}
     twice = [name for name in taken.carried if name in columns]
     if twice:
@@ -202,20 +203,15 @@ def _take_named(fitted: ColumnTransformer, source: _Source, fitted_to: str | Non
     _require(raw, asked, "are asked for", source.place)
     _require(raw, list(kinds), "the model was fitted on", source.place)
     X = _known_columns(kinds, raw)
-    unused = [repr(name) for name in raw.frame.columns if name not in {*kinds, *asked, wanted}]
-    notes = [f"Not used by the model: {_listed(unused)}."] if unused else []
+    unused = [name for name in raw.frame.columns if name not in {*kinds, *asked, wanted}]
+    notes = [f"Not used by the model: {listed(unused, _MOST_NAMED)}."] if unused else []
     for name, known in known_categories(fitted).items():
         new = ~X[name].isin(known) & X[name].notna()
         if new.any():
-            values = _listed([repr(value) for value in X[name][new].unique()])
+            values = listed(list(X[name][new].unique()), _MOST_NAMED)
             notes.append(f"{name!r} holds what the model has not seen, in {int(new.sum())} of {len(X)} rows: {values}.")
     truth = raw.frame[wanted] if wanted in raw.frame.columns else None
     return _Taken(X, truth, {name: as_text(raw.frame[name]) for name in source.ids}, raw.comma, notes)
-
-
-def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    return ", ".join(names[:_MOST_NAMED]) + more
 
 
 def _take_svmlight(fitted: BaseEstimator, source: _Source) -> _Taken:
@@ -233,25 +229,20 @@ def _told_by(labels: Array) -> pd.Series | None:
     return pd.Series(labels, name="target") if np.unique(labels).size > 1 else None
 
 
-def _answers(
-    model: Pipeline, X: pd.DataFrame | csr_array, classes: npt.NDArray[np.generic] | None, threshold: float | None
-) -> Answers:
+def _answers(model: Pipeline, X: pd.DataFrame | csr_array, threshold: float | None) -> Answers:
     """Return what a model says of rows whose truth is not yet known."""
-    nothing = np.zeros(X.shape[0])
-    predictions = np.asarray(model.predict(X))
-    if threshold is not None and (classes is None or classes.size != 2):
+    answers = answers_of(model, X, np.zeros(X.shape[0]))
+    if threshold is None:
+        return answers
+    classes = answers.classes
+    if classes is None or classes.size != 2:
         kind = "predicts numbers" if classes is None else f"has {classes.size} classes"
         raise ValueError(f"A threshold is expected for a model of two classes, and this one {kind}; leave it out.")
-    if classes is None:
-        return Answers(nothing, predictions, None, predictions[None])
-    decisions = np.atleast_2d(np.asarray(model.decision_function(X)).T)
-    probabilities = model.predict_proba(X).T if hasattr(model, "predict_proba") else None
-    if threshold is not None:
-        if probabilities is not None and not 0.0 <= threshold <= 1.0:
-            raise ValueError(f"A threshold of probabilities is expected from 0 to 1, got {threshold:g}.")
-        value = decisions[0] if probabilities is None else probabilities[1]
-        predictions = classes[(value >= threshold).astype(np.intp)]
-    return Answers(nothing, predictions, classes, decisions, probabilities=probabilities)
+    if answers.probabilities is not None and not 0.0 <= threshold <= 1.0:
+        raise ValueError(f"A threshold of probabilities is expected from 0 to 1, got {threshold:g}.")
+    assert answers.decisions is not None
+    value = answers.decisions[0] if answers.probabilities is None else answers.probabilities[1]
+    return replace(answers, predictions=classes[(value >= threshold).astype(np.intp)])
 
 
 def _columns_of(answers: Answers) -> dict[str, Array]:
@@ -289,8 +280,8 @@ def _require(raw: RawTable, names: Sequence[str], why: str, place: str) -> None:
     missing = [name for name in names if name not in there]
     if not missing:
         return
-    close = difflib.get_close_matches(missing[0], [name for name in there if name not in names], n=1)
-    remedy = f"did you mean {close[0]!r}, which is there?" if close else "add them."
+    close = most_alike(missing[0], [name for name in there if name not in names])
+    remedy = "add them." if close is None else f"did you mean {close!r}, which is there?"
     raise ValueError(f"{place} lacks columns that {why}, {', '.join(map(repr, missing))}; {remedy}")
 
 

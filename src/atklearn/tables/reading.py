@@ -84,14 +84,6 @@ class RawTable:
 def check_file(path: str | Path) -> Path:
     """Return the path of a file that is there, has content and a suffix we read.
 
-    Parameters
-    ----------
-    path : str or Path
-
-    Returns
-    -------
-    path : Path
-
     Examples
     --------
     >>> check_file("absent.csv")
@@ -133,15 +125,7 @@ def plain_name(name: object) -> str:
 
 
 def check_memory(path: Path, needed: float, max_memory: float | None) -> None:
-    """Raise if a file would take more memory than is allowed.
-
-    Parameters
-    ----------
-    path : Path
-    needed : float
-        An estimate, in bytes.
-    max_memory : float, default=None
-        In gigabytes; by default half of what the machine has.
+    """Raise if a file would take more bytes of memory than are allowed, in gigabytes: by default half of the machine's.
 
     Examples
     --------
@@ -167,22 +151,10 @@ def check_memory(path: Path, needed: float, max_memory: float | None) -> None:
 def read_raw(
     path: Path, text: Collection[str] = (), encoding: str | None = None, max_memory: float | None = None
 ) -> RawTable:
-    r"""Return the table of a file other than SVMlight.
+    r"""Return the table of a file other than SVMlight that :func:`check_file` let pass.
 
-    Parameters
-    ----------
-    path : Path
-        Of a file that :func:`check_file` let pass.
-    text : collection of str, default=()
-        Columns that stay text even where a CSV file has nothing but numbers in them.
-    encoding : str, default=None
-        Of a text file. By default UTF-8, or UTF-16 if the file begins so, or Windows-1252 if it is neither.
-    max_memory : float, default=None
-        What reading may take of memory, in gigabytes; by default half of what the machine has.
-
-    Returns
-    -------
-    raw : RawTable
+    Some columns stay text even where a CSV file has nothing but numbers in them. Text files are in the encoding that is
+    named; by default UTF-8, or UTF-16 if the file begins so, or Windows-1252 if it is neither.
 
     Examples
     --------
@@ -413,21 +385,7 @@ def read_svmlight(
     """Return the matrix and the targets of an SVMlight file.
 
     The index of a feature is the index of its column, so that a file means the same whichever features occur in it; in
-    a file that counts from one, column 0 is empty.
-
-    Parameters
-    ----------
-    path : Path
-        Of a file that :func:`check_file` let pass.
-    n_features : int, default=None
-        The number of columns, if it is known.
-    max_memory : float, default=None
-        As :func:`read_raw` takes it.
-
-    Returns
-    -------
-    X : CSR array of shape (n_rows, n_features)
-    y : ndarray of shape (n_rows,)
+    a file that counts from one, column 0 is empty. The number of columns may be known.
     """
     with _blaming_the_file(path, "SVMlight"):
         needed = _memory_of_text(path)

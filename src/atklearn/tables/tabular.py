@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -16,6 +15,7 @@ from scipy.sparse import csr_array
 
 from atklearn.datasets.generated import make_deliveries
 from atklearn.losses.individual import Array, Task
+from atklearn.runtime.messages import most_alike
 from atklearn.tables.columns import LARGEST, ReadColumn, read_column
 from atklearn.tables.health import columns_to_leave_out, find_leaks, kind_in_words, reading_in_words
 from atklearn.tables.reading import (
@@ -35,6 +35,7 @@ __all__ = [
     "TabularData",
     "as_raw_table",
     "demonstration_table",
+    "listed",
     "make_table",
     "read_table",
 ]
@@ -170,7 +171,6 @@ def read_table(
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256")
     digest.update((encoding or "").encode())  # the same bytes may be another text
-    fingerprint = digest.hexdigest()
     if is_svmlight(path):
         if any(option is not None for option in (target, group, split_by, time, encoding)) or drop or keep:
             raise ValueError(
@@ -178,14 +178,12 @@ def read_table(
             )
         matrix, labels = read_svmlight(path, max_memory=max_memory)
         if is_sparse(matrix):
-            return _sparse_table(path, matrix, labels, task, fingerprint)
+            return _sparse_table(path, matrix, labels, task, digest.hexdigest())
         raw, target = RawTable(numbered_frame(matrix, labels)), "target"
     else:
         raw = read_raw(path, encoding=encoding, max_memory=max_memory)
-    roles = Roles(name_of(path), target, group, split_by, time, tuple(drop), tuple(keep)).checked(
-        list(raw.frame.columns)
-    )
-    return _table(raw, roles, task, fingerprint)
+    roles = Roles(name_of(path), target, group, split_by, time, tuple(drop), tuple(keep))
+    return _table(raw, roles, task, digest.hexdigest())
 
 
 def make_table(
@@ -199,7 +197,6 @@ def make_table(
     keep: Sequence[str] = (),
     split_by: str | None = None,
     time: str | None = None,
-    fingerprint: str | None = None,
 ) -> TabularData:
     """Take a table in memory the way that :func:`read_table` takes a file.
 
@@ -213,8 +210,6 @@ def make_table(
         What to call the table.
     task, group, drop, keep, split_by, time
         As :func:`read_table` takes them.
-    fingerprint : str, default=None
-        What tells this table from others. By default, a hash of its names and values.
 
     Returns
     -------
@@ -229,10 +224,8 @@ def make_table(
     """
     _check_task(task)
     frame, target_name = as_raw_table(table, target)
-    if fingerprint is None:
-        fingerprint = _fingerprint(frame)
-    roles = Roles(name, target_name, group, split_by, time, tuple(drop), tuple(keep)).checked(list(frame.columns))
-    return _table(RawTable(frame), roles, task, fingerprint)
+    roles = Roles(name, target_name, group, split_by, time, tuple(drop), tuple(keep))
+    return _table(RawTable(frame), roles, task, _fingerprint(frame))
 
 
 def _fingerprint(frame: pd.DataFrame) -> str:
@@ -250,7 +243,8 @@ def _fingerprint(frame: pd.DataFrame) -> str:
 
 def _table(raw: RawTable, roles: Roles, task: Task | None, fingerprint: str) -> TabularData:
     """Return a table with its columns in their roles, and its health."""
-    frame, target = raw.frame, str(roles.target)
+    frame = raw.frame
+    target = roles.check(list(frame.columns))
     read = {target: read_column(frame[target], raw.comma)}
     labels = _labels_of(read[target], task)
     infinite = read[target].n_infinite if labels.dtype == np.float64 else 0
@@ -369,17 +363,7 @@ def _sparse_table(path: Path, features: csr_array, numbers: Array, task: Task | 
 
 @dataclass(frozen=True)
 class Roles:
-    """The columns of a table that are named for something.
-
-    Attributes
-    ----------
-    name : str
-        Of the table.
-    target : str or None
-        None only until they are checked.
-    group, split_by, time : str or None
-    drop, keep : tuple of str
-    """
+    """The columns of a table, of this name, that are named for something, and those to leave out or to keep."""
 
     name: str
     target: str | None
@@ -400,24 +384,24 @@ class Roles:
         named = {"target": self.target, "group": self.group, "split by": self.split_by, "time": self.time}
         return [use for use, column in named.items() if column == name]
 
-    def checked(self, columns: Sequence[str]) -> Roles:
-        """Return the roles if all named columns are there and their roles go together.
+    def check(self, columns: Sequence[str]) -> str:
+        """Return the target if all named columns are there and their roles go together.
 
         Examples
         --------
-        >>> Roles("bikes", "ride").checked(["town", "rides"])
+        >>> Roles("bikes", "ride").check(["town", "rides"])
         Traceback (most recent call last):
             ...
         ValueError: The table 'bikes' has no column 'ride'; did you mean 'rides'?
         """
         if self.target is None:
-            raise ValueError(f"A target is expected, one of {_listed(columns)}; try --target {columns[-1]!r}.")
+            raise ValueError(f"A target is expected, one of {listed(columns)}; try --target {columns[-1]!r}.")
         uses = {"group": self.group, "split_by": self.split_by, "time": self.time}
         named = [name for name in uses.values() if name is not None]
         for name in (self.target, *named, *self.drop, *self.keep):
             if name not in columns:
-                close = difflib.get_close_matches(str(name), columns, n=1)
-                remedy = f"did you mean {close[0]!r}?" if close else f"choose one of {_listed(columns)}."
+                close = most_alike(str(name), columns)
+                remedy = f"choose one of {listed(columns)}." if close is None else f"did you mean {close!r}?"
                 raise ValueError(f"The table {self.name!r} has no column {name!r}; {remedy}")
         for use, column in uses.items():
             if column == self.target:
@@ -430,12 +414,13 @@ class Roles:
             if name == self.target or name in self.drop:
                 other = "the target" if name == self.target else "to be dropped"
                 raise ValueError(f"The column {name!r} is {other} and cannot be kept as a feature; do not --keep it.")
-        return replace(self, target=str(self.target))
+        return self.target
 
 
-def _listed(columns: Sequence[str], most: int = 20) -> str:
-    more = f" and {len(columns) - most} more" if len(columns) > most else ""
-    return ", ".join(repr(name) for name in columns[:most]) + more
+def listed(names: Sequence[str], most: int = 20) -> str:
+    """Return names as a part of a sentence, at most so many."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(map(repr, names[:most])) + more
 
 
 def _check_task(task: str | None) -> None:
@@ -459,12 +444,6 @@ def _as_order(column: pd.Series, comma: bool = False) -> Array:
 
 def as_raw_table(table: Table, target: str | npt.ArrayLike | None) -> tuple[pd.DataFrame, str | None]:
     """Return a table in memory as a frame that holds the target, too, and the name of the target.
-
-    Parameters
-    ----------
-    table : DataFrame, dict or array of shape (n_rows, n_columns)
-        Of pandas, polars or anything else with ``to_pandas``.
-    target : str, array-like of shape (n_rows,) or None
 
     Examples
     --------
@@ -537,21 +516,7 @@ def _labels_of(column: ReadColumn, task: Task | None) -> pd.Series:
 def _learnable_target(
     labels: pd.Series, name: str, task: Task | None
 ) -> tuple[npt.NDArray[np.generic], Task, list[str]]:
-    """Return the target, the task, asked for or detected, and what the user should know of it.
-
-    Parameters
-    ----------
-    labels : Series of shape (n_rows,)
-        From :func:`_labels_of`, the rows without a label left out.
-    name : str
-    task : {"classification", "regression"} or None
-
-    Returns
-    -------
-    target : ndarray of shape (n_rows,)
-        Labels of type str, int or bool, or float64 for regression.
-    task : {"classification", "regression"}
-    warnings : list of str
+    """Return the target (str, int, bool or float64), the task, asked for or detected, and warnings.
 
     Examples
     --------
