@@ -261,6 +261,11 @@ class TestFeatures:
         new["written"] = pd.NaT
         assert np.isfinite(transformer.transform(new)).all()
 
+    def test_of_dates_take_them_as_they_were_written(self, data):
+        transformer = make_features(data).fit(data.features)
+        as_written = data.features.assign(written=mixed_table()["written"], day=mixed_table()["day"].astype("string"))
+        assert_array_equal(transformer.transform(as_written), transformer.transform(data.features))
+
     def test_of_columns_that_are_empty_in_one_part(self, data):
         empty = data.features.copy()
         empty.loc[:100, ["number", "town", "written", "day"]] = None

@@ -24,7 +24,7 @@ from skrub import ToDatetime
 
 from atklearn.losses.individual import Array
 
-__all__ = ["LARGEST", "ReadColumn", "as_dates", "as_numbers", "as_text", "parse_numbers", "read_column"]
+__all__ = ["ISO", "LARGEST", "ReadColumn", "as_dates", "as_numbers", "as_text", "parse_numbers", "read_column"]
 
 Kind = Literal["number", "boolean", "date", "text"]
 
@@ -44,7 +44,7 @@ _NO_NUMBER = frozenset(
     )
 )  # fmt: skip
 _BOOLEANS = {"True": 1.0, "TRUE": 1.0, "true": 1.0, "False": 0.0, "FALSE": 0.0, "false": 0.0}
-_ISO = "ISO8601"
+ISO = "ISO8601"
 _ISO_DATE = r"\d{4}-\d{2}-\d{2}(?:[ T]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?\s?(?:Z|[+-]\d{2}:?\d{2})?)?"
 _CODE = r"[+-]?0\d+"  # '01234' is a name written in digits
 _MANY = 1000  # distinct values tell whether the others are worth a look
@@ -187,7 +187,7 @@ def _read_written_dates(text: pd.Series, said: pd.Series) -> ReadColumn | None:
     return None
 
 
-def as_dates(column: pd.Series, date_format: str = _ISO) -> tuple[pd.Series, pd.Series]:
+def as_dates(column: pd.Series, date_format: str = ISO) -> tuple[pd.Series, pd.Series]:
     """Return a column that is known to be of dates, and where it holds anything else.
 
     ISO 8601 is understood beside the format, and the name of a month may be full or short.
@@ -204,7 +204,7 @@ def as_dates(column: pd.Series, date_format: str = _ISO) -> tuple[pd.Series, pd.
     text = typed.astype("string") if typed.dtype.kind not in "fb" else as_text(column)
     text = text.mask(text.str.casefold().isin(_NO_NUMBER))
     dates = pd.Series(pd.NaT, index=text.index, name=text.name, dtype="datetime64[us]")
-    for way in dict.fromkeys((date_format, date_format.replace("%B", "%b"), date_format.replace("%b", "%B"), _ISO)):
+    for way in dict.fromkeys((date_format, date_format.replace("%B", "%b"), date_format.replace("%b", "%B"), ISO)):
         open_ = text.notna() & dates.isna()
         if open_.any():
             dates = dates.fillna(_in_utc(pd.to_datetime(text[open_], errors="coerce", format=way, utc=True)))

@@ -16,6 +16,7 @@ from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, OneHotEncod
 from skrub import ApplyToCols, StringEncoder, TableVectorizer, ToCategorical
 
 from atklearn.losses.individual import Array
+from atklearn.tables.columns import ISO, as_dates
 from atklearn.tables.health import CATEGORIES
 from atklearn.tables.tabular import TabularData
 
@@ -86,7 +87,7 @@ def make_features(data: TabularData) -> TransformerMixin:
     """
     if isinstance(data.features, csr_array):
         return MaxAbsScaler()
-    kinds: dict[str, list[str]] = {"numbers": [], "commas": [], "dates": []}
+    kinds: dict[str, list[str]] = {"numbers": [], "commas": []}
     texts: list[str] = []
     long: list[str] = []
     for name, dtype in data.features.dtypes.items():
@@ -94,11 +95,12 @@ def make_features(data: TabularData) -> TransformerMixin:
         if dtype == np.float64:
             kinds["commas" if name in data.decimal_commas else "numbers"].append(name)
         elif dtype.kind == "M":
-            kinds.setdefault(f"dates {data.date_formats.get(name, '')}".rstrip(), []).append(name)
+            kinds.setdefault(f"dates {data.date_formats.get(name, ISO)}", []).append(name)
         else:  # a vectorizer would have five copies of a long one
             (long if data.features[name].nunique() >= _LONG else texts).append(name)
     columns: list[tuple[str, TransformerMixin | str, list[str] | str]] = [
-        (kind, _vectorizer() if kind.startswith("dates") else "passthrough", names)  # it would round numbers to float32
+        # a vectorizer would round numbers to float32
+        (kind, _dates_in(kind.removeprefix("dates ")) if kind.startswith("dates") else "passthrough", names)
         for kind, names in kinds.items()
         if names
     ]
@@ -114,6 +116,17 @@ def make_features(data: TabularData) -> TransformerMixin:
             ("order", FunctionTransformer(np.ascontiguousarray, kw_args={"dtype": "float64"})),
         ]
     )
+
+
+def _dates_in(date_format: str) -> Pipeline:
+    """Return what makes features of dates, which may be in a table as they were read or as text."""
+    read = FunctionTransformer(read_dates, kw_args={"date_format": date_format}, feature_names_out="one-to-one")
+    return Pipeline([("read", read), ("columns", _vectorizer())])
+
+
+def read_dates(columns: pd.DataFrame, date_format: str) -> pd.DataFrame:
+    """Return columns as dates, missing where they hold anything else."""
+    return columns.apply(lambda column: as_dates(column, date_format)[0])
 
 
 def _vectorizer() -> TableVectorizer:

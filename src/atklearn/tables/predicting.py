@@ -19,7 +19,7 @@ from atklearn.measures.answers import Answers
 from atklearn.measures.catalogue import MEASURES, evaluate_measures
 from atklearn.measures.scores import answers_of
 from atklearn.runtime.messages import most_alike
-from atklearn.tables.columns import as_dates, as_numbers, as_text
+from atklearn.tables.columns import ISO, as_dates, as_numbers, as_text
 from atklearn.tables.features import known_categories
 from atklearn.tables.reading import RawTable, check_file, is_svmlight, numbered_frame, read_raw, read_svmlight
 from atklearn.tables.tabular import Table, as_raw_table, listed
@@ -197,7 +197,7 @@ def _take_named(fitted: ColumnTransformer, source: _Source, fitted_to: str | Non
         frame = numbered_frame(*read).reindex(columns=list(kinds), fill_value=0.0)
         return _Taken(_known_columns(kinds, RawTable(frame)), _told_by(read[1]))
     wanted = source.target if source.target is not None else fitted_to
-    texts = [name for name, kind in kinds.items() if kind not in ("numbers", "commas", "dates")]
+    texts = [name for name, kind in kinds.items() if kind not in ("numbers", "commas")]
     raw = source.raw([*texts, *source.ids, *([wanted] if wanted is not None and text else [])])
     asked = [*source.ids, *([] if source.target is None else [source.target])]
     _require(raw, asked, "are asked for", source.place)
@@ -294,9 +294,9 @@ def _known_columns(kinds: dict[str, str], raw: RawTable) -> pd.DataFrame:
             columns[name], wrong = as_numbers(column, raw.comma or kind == "commas")
             _refuse(column, wrong, "numbers")
         elif kind.startswith("dates"):
-            date_format = kind.removeprefix("dates").strip()
-            columns[name], wrong = as_dates(column, date_format) if date_format else as_dates(column)
-            _refuse(column, wrong, f"dates such as {date_format}" if date_format else "dates")
+            date_format = kind.removeprefix("dates ")
+            columns[name], wrong = as_dates(column, date_format)
+            _refuse(column, wrong, "dates" if date_format == ISO else f"dates such as {date_format}")
         else:
             columns[name] = as_text(column)
     return pd.DataFrame(columns, copy=False)
