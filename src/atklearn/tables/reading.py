@@ -55,7 +55,8 @@ _MOST_NUMBERS = 100_000_000
 _MOST_COLUMNS = 100_000
 _HEAD = 1 << 20  # characters that tell how a file is written
 _FALLBACK = "cp1252"
-_PER_BYTE, _PER_CELL = 8, 100  # bytes of memory that a byte of text takes while it is read, and a cell of Excel
+# bytes of memory that a byte of text takes while it is read, one of SVMlight, and a cell of Excel
+_PER_BYTE, _PER_SPARSE_BYTE, _PER_CELL = 8, 3, 100
 _UNKNOWN_MEMORY = 8e9  # bytes, where the system does not say
 _LONGEST_TAG = 200  # characters of the beginning of a cell
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
@@ -206,7 +207,7 @@ def _blaming_the_file(path: Path, kind: str, encoding: str | None = None) -> Ite
         yield
     except MemoryError:
         raise
-    except UnicodeDecodeError as error:
+    except UnicodeError as error:
         raise ValueError(
             f"{path} is expected to be text in {encoding or 'UTF-8'}, and is not; name its --encoding."
         ) from error
@@ -216,13 +217,13 @@ def _blaming_the_file(path: Path, kind: str, encoding: str | None = None) -> Ite
         raise ValueError(f"{path} cannot be read as {kind}, {said}; repair the file.") from error
 
 
-def _memory_of_text(path: Path) -> float:
+def _memory_of_text(path: Path, per_byte: int = _PER_BYTE) -> float:
     """Return what a file of text takes; of a compressed one, by expanding it piece by piece."""
     size = path.stat().st_size
     if path.suffix.lower() == ".gz":
         with gzip.open(path) as stream:
             size = sum(len(piece) for piece in iter(lambda: stream.read(_HEAD), b""))
-    return float(_PER_BYTE * size)
+    return float(per_byte * size)
 
 
 def _memory_of_parquet(path: Path) -> float:
@@ -253,10 +254,9 @@ def _memory_of_excel(path: Path) -> float:
 
 def _first_sheet(book: zipfile.ZipFile) -> str:
     """Return the part of a workbook that holds its first sheet."""
-    sheets = [
-        node for node in ElementTree.fromstring(book.read("xl/workbook.xml")).iter() if node.tag.endswith("}sheet")
-    ]
-    wanted = next(value for name, value in sheets[0].attrib.items() if name.endswith("}id"))
+    nodes = ElementTree.fromstring(book.read("xl/workbook.xml")).iter()
+    sheet = next(node for node in nodes if node.tag.endswith("}sheet"))
+    wanted = next(value for name, value in sheet.attrib.items() if name.endswith("}id"))
     parts = ElementTree.fromstring(book.read("xl/_rels/workbook.xml.rels"))
     target = next(part.attrib["Target"] for part in parts if part.attrib["Id"] == wanted)
     return target.lstrip("/") if target.startswith("/") else f"xl/{target}"
@@ -388,7 +388,7 @@ def read_svmlight(
     a file that counts from one, column 0 is empty. The number of columns may be known.
     """
     with _blaming_the_file(path, "SVMlight"):
-        needed = _memory_of_text(path)
+        needed = _memory_of_text(path, _PER_SPARSE_BYTE)
     check_memory(path, needed, max_memory)
     with _blaming_the_file(path, "SVMlight"):
         X, y = load_svmlight_file(str(path), n_features=n_features, zero_based=True)
