@@ -57,9 +57,11 @@ def test_only_categories_that_are_called_so_stay_text(kind):
     assert (column.kind == "text") == (kind == "category")
 
 
-def test_a_column_that_was_meant_to_be_numbers_is_told_of():
+def test_a_column_that_was_meant_to_be_numbers_or_dates_is_told_of():
     texts = [str(value) for value in range(30)]
-    assert "because of 'many'" in read_column(pd.Series([*texts, "many"], name="c")).warning
+    assert "because of 'many'; if it holds numbers" in read_column(pd.Series([*texts, "many"], name="c")).warning
+    dates = pd.date_range("1998-05-12", periods=30).strftime("%b %d %Y")
+    assert "because of 'soon'; if it holds dates" in read_column(pd.Series([*dates, "soon"], name="c")).warning
     assert "mixes '$' and '€'" in read_column(pd.Series(["$5", "€5"], name="c")).warning
     assert read_column(pd.Series(["Ulm", "5"], name="c")).warning is None
 

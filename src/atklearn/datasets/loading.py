@@ -209,16 +209,11 @@ def describe_datasets(data_dir: str | os.PathLike[str] | None = None) -> list[Da
     """
     return [
         DatasetSummary(
-            entry.name,
-            entry.title,
-            entry.task,
-            entry.n_samples,
-            entry.n_features,
-            entry.imbalance_ratio,
+            entry.name, entry.title, entry.task, entry.n_samples, entry.n_features, entry.imbalance_ratio,
             _where(entry, data_dir),
         )
         for entry in DATASETS.values()
-    ]
+    ]  # fmt: skip
 
 
 def _where(entry: DatasetEntry, data_dir: str | os.PathLike[str] | None) -> str:

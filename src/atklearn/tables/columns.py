@@ -138,9 +138,7 @@ def read_column(column: pd.Series, comma: bool = False) -> ReadColumn:
     if typed.dtype.kind in "fb":
         flags = typed.dtype.kind == "b" or _has_flags(column)
         return _finite(ReadColumn(typed.astype(np.float64), "boolean" if flags else "number"))
-    if not is_category:
-        return _read_text(typed, comma)
-    return _read_written_dates(typed, typed.dropna()) or ReadColumn(typed, "text")
+    return _dates_or_text(typed, typed.dropna()) if is_category else _read_text(typed, comma)
 
 
 def _read_text(text: pd.Series, comma: bool) -> ReadColumn:
@@ -156,7 +154,7 @@ def _read_text(text: pd.Series, comma: bool) -> ReadColumn:
     if said.empty or said.str.fullmatch(_CODE).any():
         return ReadColumn(text, "text")
     if parse_numbers(said.head(_MANY), comma).wrong.mean() > _ALMOST:
-        return _read_written_dates(text, said) or ReadColumn(text, "text")
+        return _dates_or_text(text, said)
     found = parse_numbers(text, comma)
     if found.wrong.any():
         wrong = text[found.wrong].iloc[0]
@@ -171,20 +169,23 @@ def _read_text(text: pd.Series, comma: bool) -> ReadColumn:
     return ReadColumn(text, "text", warning=f"{text.name!r} is taken as text {warning}")
 
 
-def _read_written_dates(text: pd.Series, said: pd.Series) -> ReadColumn | None:
-    """Return a column of dates if all that it says is written in one format."""
+def _dates_or_text(text: pd.Series, said: pd.Series) -> ReadColumn:
+    """Return a column of dates if all that it says is written in one format, else of text."""
     said = said.head(_MANY)
-    # May is a month in full and in short, which skrub takes for two formats
-    for sample in (said, said[~said.str.contains("may", case=False)]):
+    # May is a month in full and in short, which skrub takes for two formats; words without digits are no dates
+    but_may = said[~said.str.contains("may", case=False)]
+    for sample in (said, but_may, but_may[but_may.str.contains(r"\d")]):
         try:
             date_format = ToDatetime().fit(sample.rename("written")).format_
         except ValueError:  # of which RejectColumn is one
             continue
         dates, wrong = as_dates(text, date_format)
         if not wrong.any():
-            example = str(said.iloc[0])
-            return ReadColumn(dates, "date", example, date_format=date_format, written=text)
-    return None
+            return ReadColumn(dates, "date", str(said.iloc[0]), date_format=date_format, written=text)
+        if wrong.sum() <= _ALMOST * text.count():
+            warning = f"because of {text[wrong].iloc[0]!r}; if it holds dates, correct or empty such values."
+            return ReadColumn(text, "text", warning=f"{text.name!r} is taken as text {warning}")
+    return ReadColumn(text, "text")
 
 
 def as_dates(column: pd.Series, date_format: str = ISO) -> tuple[pd.Series, pd.Series]:
