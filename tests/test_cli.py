@@ -159,6 +159,12 @@ def test_from_a_table_to_predictions(folder):
     assert (said["prediction"] == frame["rides"]).mean() > 0.75
     assert list(said) == ["day", "prediction", "probability_few", "probability_many"]
     assert "On the 200 rows with a value of 'rides': error " in result.stderr
+    assert "Not used by the model: 'town'.\n" in result.stderr
+    os.mkfifo(folder / "pipe")
+    refused = call("predict", "rides.skops", "rides.csv", "--out", "pipe")
+    assert refused.exit_code == 1
+    assert "Error: pipe cannot be used, it is a device or a link and no plain file; choose another." in refused.stderr
+    assert (folder / "pipe").is_fifo()
     shown = call("predict", "rides.skops", "rides.csv", "--id", "day", "--threshold", "0.5")
     assert shown.stdout == (folder / "said.csv").read_text(encoding="utf-8")
 

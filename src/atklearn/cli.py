@@ -92,6 +92,9 @@ Scheduler = Annotated[
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the answer only, no progress and no tables.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON, and nothing else.")]
+MaxMemory = Annotated[
+    float | None, typer.Option(help="GB of memory that reading a file may take.", show_default="half of the machine's")
+]
 DataDir = Annotated[Path | None, typer.Option("--data", help="Folder with NAME.csv.gz, header f1,...,fd,target.")]
 
 
@@ -115,6 +118,7 @@ def compare(
     encoding: Annotated[
         str | None, typer.Option(help="Of a text file.", show_default="UTF-8, or what else fits")
     ] = None,
+    max_memory: MaxMemory = None,
     model: Annotated[str, typer.Option(metavar="[linear|boosting]", help="What is fitted.")] = "linear",
     scoring: Annotated[
         Score | None, typer.Option(help="What counts.", show_default=" or ".join(DEFAULT_MEASURES.values()))
@@ -165,7 +169,7 @@ def compare(
         )  # fmt: skip
         result = run_compare(
             data, target, task=task.value if task else None, group=group, split_by=split_by, time=time,
-            drop=drop or (), keep=keep or (), encoding=encoding, model=model,
+            drop=drop or (), keep=keep or (), encoding=encoding, max_memory=max_memory, model=model,
             scoring=scoring.value if scoring else None, tail=tail, margin=margin, loss=loss or (), repeats=repeats,
             quick=quick, robust=robust, random_state=seed, n_jobs=jobs, scheduler=scheduler,
             out=out or Path("atklearn-out", name), fresh=fresh, verbose=not (quiet or as_json),
@@ -192,6 +196,7 @@ def predict(
         str | None, typer.Option("--target", "-t", help="Column of the truth, to score by.", show_default="as fitted")
     ] = None,
     encoding: Annotated[str | None, typer.Option(help="Of a text file.", show_default="found out")] = None,
+    max_memory: MaxMemory = None,
     out: Annotated[Path | None, typer.Option("--out", help="CSV to write.", show_default="standard output")] = None,
 ) -> None:
     """Predict the rows of a table with a saved model, and score it where the truth is there."""
@@ -201,14 +206,15 @@ def predict(
         from atklearn.tables.predicting import predict_table
 
         predicted = predict_table(
-            load_model(model), data, ids=ids or (), threshold=threshold, target=target, encoding=encoding
-        )
+            load_model(model, max_memory), data, ids=ids or (), threshold=threshold, target=target, encoding=encoding,
+            max_memory=max_memory,
+        )  # fmt: skip
         if out is None:
             predicted.table.to_csv(sys.stdout, index=False)
         else:
             write_whole(out, predicted.table.to_csv(index=False).encode())
-        if predicted.scores:
-            complain(predicted.scores_in_words())
+        for sentence in [*predicted.notes, *([predicted.scores_in_words()] if predicted.scores else [])]:
+            complain(sentence)
 
 
 @app.command()

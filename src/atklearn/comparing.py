@@ -41,6 +41,7 @@ def compare(
     drop: Sequence[str] = (),
     keep: Sequence[str] = (),
     encoding: str | None = None,
+    max_memory: float | None = None,
     model: str = "linear",
     scoring: str | None = None,
     tail: float = TAIL_SHARE,
@@ -78,6 +79,8 @@ def compare(
         Columns to leave out; columns to use that would be left out.
     encoding : str, default=None
         Of a text file; by default UTF-8, or what else fits.
+    max_memory : float, default=None
+        What reading a file may take of memory, in gigabytes; by default half of what the machine has.
     model : {"linear", "boosting"}, default="linear"
         What is fitted: linear models, or boosted trees, which need ``atklearn[boosting]``.
     scoring : str, default=None
@@ -141,8 +144,7 @@ def compare(
         from atklearn.study.outcome import Question
         from atklearn.study.places import check_place
         from atklearn.study.settings import Settings
-        from atklearn.tables.demonstration import DEMONSTRATED_SCORE, demonstration_table
-        from atklearn.tables.tabular import make_table, read_table
+        from atklearn.tables.tabular import DEMONSTRATED_SCORE, demonstration_table, make_table, read_table
     family_named(model)  # what is not installed is said before anything is read
     if split_by is not None and time is not None:
         raise ValueError("One of --split-by and --time is expected, got both; choose what tells how new rows come.")
@@ -157,7 +159,7 @@ def compare(
         data = demonstration_table()
         scoring = scoring or DEMONSTRATED_SCORE
     elif isinstance(table, str | Path):
-        data = read_table(table, target, encoding=encoding, **roles)
+        data = read_table(table, target, encoding=encoding, max_memory=max_memory, **roles)
     else:
         data = make_table(table, target, name="table", **roles)
     if data.time is not None and repeats not in (None, 1):
@@ -267,7 +269,7 @@ class Comparison:
             With the columns that are features; others are ignored.
         **options
             ``ids``, columns to carry through; ``threshold``, from which probability of the second of two classes on it
-            is predicted; ``encoding`` of a text file.
+            is predicted; ``encoding`` of a text file; ``max_memory`` that reading a file may take, in gigabytes.
 
         Returns
         -------

@@ -63,7 +63,7 @@ def openml(monkeypatch):
                 raise result
             return result
 
-        monkeypatch.setattr("atklearn.datasets.openml.fetch_openml", fetch)
+        monkeypatch.setattr("atklearn.datasets.registry.fetch_openml", fetch)
         return asked
 
     return answer
@@ -166,8 +166,9 @@ def test_what_is_missing_is_said_to_be_missing(tmp_path, openml):
         load_dataset("phoneme", data_dir=tmp_path, network=False)
     with pytest.raises(DatasetUnavailable, match="not a folder"):
         load_dataset("phoneme", data_dir=tmp_path / "nowhere")
-    with pytest.raises(ValueError, match=r"one of \['monk', .*'cpusmall'\], got 'iris'"):
-        load_dataset("iris")
+    for name in ("iris", None, ["monk"]):
+        with pytest.raises(ValueError, match=rf"one of \['monk', .*'cpusmall'\], got {re.escape(repr(name))}"):
+            load_dataset(name)
     assert issubclass(DatasetUnavailable, LookupError)
     assert asked == []
 

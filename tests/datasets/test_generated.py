@@ -1,13 +1,27 @@
-"""The paper's data sets that are generated: they obey their rules."""
+"""Data sets that are generated: they obey their rules."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LinearRegression
+from sklearn.preprocessing import StandardScaler
 
-from atklearn.datasets import load_dataset, make_monk, make_sinc, make_titanic, make_toy
+from atklearn import ATkRegressor
+from atklearn.datasets import (
+    bayes_boundary,
+    load_dataset,
+    load_toy,
+    make_deliveries,
+    make_monk,
+    make_sinc,
+    make_titanic,
+    make_toy,
+)
+from atklearn.measures import MeasureScorer
 
 
 def test_monk_is_the_factorial_labelled_by_its_rule():
@@ -54,8 +68,20 @@ def test_sinc_is_a_noisy_curve_seen_through_ten_bumps():
     residual = y - np.sin(x) / x
     assert residual.std() == pytest.approx(0.2, rel=0.03)
     assert residual.mean() == pytest.approx(0, abs=0.01)
-    with pytest.raises(ValueError, match="at least 1"):
-        make_sinc(0)
+
+
+@pytest.mark.parametrize("make", [make_sinc, make_deliveries])
+@pytest.mark.parametrize("size", [0, -1, 2.5, np.nan, np.inf, "9", None])
+def test_a_size_is_a_whole_number(make, size):
+    with pytest.raises(ValueError, match=rf"\An_samples is .* at least 1, got {re.escape(repr(size))}\.\Z"):
+        make(size)
+
+
+@pytest.mark.parametrize("make", [make_toy, bayes_boundary, load_toy])
+@pytest.mark.parametrize("case", [0, 7, 1.5, np.nan, "4", None, []])
+def test_a_toy_case_is_one_of_six(make, case):
+    with pytest.raises(ValueError, match=rf"\Acase is .* 1 to 6, got {re.escape(repr(case))}\.\Z"):
+        make(case)
 
 
 def test_generators_repeat_themselves():
@@ -71,3 +97,47 @@ def test_generated_sets_need_neither_file_nor_network(name, tmp_path):
     assert dataset.source == "generated"
     assert dataset.X.dtype == dataset.y.dtype == np.float64
     assert len(dataset.feature_names) == dataset.X.shape[1]
+
+
+# The deliveries: the average fits the many, and the few come late.
+
+
+def features(table):
+    return np.column_stack([table["distance_km"], table["climb_m"]])
+
+
+def test_deliveries_are_plausible():
+    table = make_deliveries(20_000)
+    assert {name: column.dtype.kind for name, column in table.items()} == {
+        "distance_km": "f", "climb_m": "f", "vehicle": "U", "minutes": "f",
+    }  # fmt: skip
+    assert table["minutes"].min() > 0
+    assert np.mean(table["vehicle"] == "bike") == pytest.approx(0.12, abs=0.01)
+    for vehicle, per_m in (("van", 0.01), ("scooter", 0.01), ("bike", 0.25)):
+        rows = table["vehicle"] == vehicle
+        line = LinearRegression().fit(features(table)[rows], table["minutes"][rows])
+        np.testing.assert_allclose(line.coef_, [4.0, per_m], atol=0.02)
+        assert np.std(table["minutes"][rows] - line.predict(features(table)[rows])) == pytest.approx(1.0, rel=0.05)
+
+
+def test_deliveries_repeat_themselves():
+    np.testing.assert_array_equal(make_deliveries(50)["minutes"], make_deliveries(50, random_state=0)["minutes"])
+    assert (make_deliveries(50)["minutes"] != make_deliveries(50, random_state=1)["minutes"]).any()
+
+
+@pytest.mark.parametrize("loss", ["squared_error", "absolute_error"])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_smaller_k_sees_the_climb_that_the_average_does_not(loss, seed):
+    known, fresh = make_deliveries(random_state=seed), make_deliveries(20_000, random_state=100)
+    scaler = StandardScaler().fit(features(known))
+    error = {}
+    climb = {}
+    for k in (0.2, 1.0):
+        model = ATkRegressor(loss, k=k).fit(scaler.transform(features(known)), known["minutes"])
+        answers = scaler.transform(features(fresh)), fresh["minutes"]
+        error[k] = {name: -MeasureScorer(name)(model, *answers) for name in ("tail_error", "max_error", "rmse")}
+        climb[k] = model.coef_[1] / scaler.scale_[1]
+    assert 0.01 < climb[1.0] < 0.6 * climb[0.2] < 0.6 * 0.25
+    assert error[0.2]["tail_error"] < 0.85 * error[1.0]["tail_error"]
+    assert error[0.2]["max_error"] < 0.9 * error[1.0]["max_error"]
+    assert error[0.2]["rmse"] < 1.15 * error[1.0]["rmse"]

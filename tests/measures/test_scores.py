@@ -7,6 +7,7 @@ import pickle
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from sklearn.dummy import DummyRegressor
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import balanced_accuracy_score, get_scorer, recall_score
 from sklearn.model_selection import cross_val_score
@@ -37,15 +38,6 @@ def test_agree_with_scikit_learn(labels):
         assert_allclose(measures.g_mean(truth, guess, sample_weight=w), recalls.prod() ** (1.0 / 3.0))
 
 
-def test_weights_are_repetitions(labels):
-    truth, guess, weight = labels
-    groups = np.arange(truth.size) % 7
-    weighted = measures.worst_group_error(truth, guess, groups=groups, sample_weight=weight)
-    assert_allclose(
-        weighted, measures.worst_group_error(truth.repeat(weight), guess.repeat(weight), groups=groups.repeat(weight))
-    )
-
-
 def test_tail_loss_is_the_mean_of_the_largest_losses():
     rng = np.random.default_rng(0)
     y, f = rng.choice([-1.0, 1.0], 50), rng.standard_normal(50)
@@ -55,8 +47,6 @@ def test_tail_loss_is_the_mean_of_the_largest_losses():
         measures.tail_loss(y + 1.0, f, loss="hinge")
     with pytest.raises(ValueError, match="one of"):
         measures.tail_loss(y, f, loss="nonsense")
-    with pytest.raises(ValueError, match="vectors of one length"):
-        measures.tail_loss(y, f[:-1], loss="hinge")
 
 
 def test_scorers_serve_scikit_learn():
@@ -80,17 +70,41 @@ def test_the_tail_loss_is_the_average_top_k_also_where_it_ends_inside_a_sample()
 
 @pytest.mark.parametrize("weight", [[1.0], [0.0, 0.0, 0.0], [1.0, -1.0, 1.0], [1.0, np.nan, 1.0]])
 def test_weights_that_are_none_are_named(weight):
-    with pytest.raises(ValueError, match="3 finite numbers >= 0, not all zero"):
+    with pytest.raises(ValueError, match="3 finite numbers >= 0, got"):
         measures.g_mean([0, 1, 1], [0, 1, 1], sample_weight=weight)
-    with pytest.raises(ValueError, match="3 finite numbers >= 0, not all zero"):
+    with pytest.raises(ValueError, match="3 finite numbers >= 0, got"):
         measures.tail_loss([0.0, 1.0, 1.0], [0.0, 1.0, 1.0], loss="huber", sample_weight=weight)
 
 
-def test_shapes_that_do_not_fit_are_named():
-    with pytest.raises(ValueError, match=r"\(2,\), \(3,\)"):
-        measures.balanced_error([0, 1], [0, 1, 1])
+NUMBERS, LABELS = [0.0, 1.0, 1.0], [0, 1, 1]
 
 
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: measures.balanced_error([0, 1], LABELS), r"one length > 0, got shapes \[\(2,\), \(3,\)\]"),
+        (lambda: measures.g_mean([], []), r"one length > 0, got shapes \[\(0,\), \(0,\)\]"),
+        (lambda: measures.worst_class_error([LABELS], [LABELS]), r"vectors .* got shapes \[\(1, 3\), \(1, 3\)\]"),
+        (lambda: measures.worst_group_error(LABELS, LABELS, groups=["a"]), r"groups are expected .* \(1,\)\]"),
+        (lambda: measures.balanced_error([0.0, np.nan, 1.0], LABELS), "y_true is .* got nan for sample 1; correct it"),
+        (lambda: measures.worst_group_error(LABELS, LABELS, groups=[1.0, 2.0, np.inf]), "groups is .* got inf for sa"),
+        (lambda: measures.tail_loss([], [], loss="huber"), "one length > 0"),
+        (lambda: measures.tail_loss(NUMBERS, NUMBERS[:2], loss="huber"), "one length > 0"),
+        (lambda: measures.tail_loss(NUMBERS, [0.0, 1.0, np.inf], loss="huber"), "prediction is .* inf for sample 2"),
+        (lambda: measures.MeasureScorer("rmse")(MEAN, [[1.0]] * 3, NUMBERS[:2]), "y, predictions are expected as vec"),
+        (lambda: measures.MeasureScorer("rmse")(MEAN, [[1.0]] * 3, [0.0, np.nan, 1.0]), "y is .* got nan for sample 1"),
+        (lambda: measures.Answers(np.array([]), np.array([])), "one sample at least"),
+        (lambda: measures.Answers(np.zeros(3), np.zeros((2, 4))), r"shape \(3,\) and arrays of shapes \(2, 4\)"),
+        (lambda: measures.Answers(np.zeros(3), np.zeros(3), groups=np.zeros(2)), r"shapes \(3,\), \(2,\)"),
+    ],
+)
+def test_what_cannot_be_measured_is_told_in_a_sentence(call, words):
+    with pytest.raises(ValueError, match=words) as caught:
+        call()
+    assert "\n" not in str(caught.value)
+
+
+MEAN = DummyRegressor().fit([[0.0]], [1.0])
 SKLEARN_NAMES = {"error": "accuracy", "balanced_error": "balanced_accuracy", "roc_auc": "roc_auc",
                  "average_precision": "average_precision", "log_loss": "neg_log_loss", "brier": "neg_brier_score",
                  "rmse": "neg_root_mean_squared_error", "mae": "neg_mean_absolute_error", "max_error": "neg_max_error",

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from atklearn.measures.separation import area_under_roc, average_precision
+from atklearn.measures.catalogue import area_under_roc, average_precision
 from atklearn.report.curves import binned, largest_errors, mean_curve, precision_at_recall, true_at_false_positives
 
 GRID = np.linspace(0.0, 1.0, 2001)

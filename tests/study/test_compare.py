@@ -22,8 +22,8 @@ from atklearn.study.recalibration import map_kind
 from atklearn.study.results import read_results
 from atklearn.study.settings import Settings
 from atklearn.study.split_grids import SplitGrids, split_of
-from atklearn.tables.demonstration import demonstration_table
-from atklearn.tables.tabular import read_table, take_rows
+from atklearn.tables.features import take_rows
+from atklearn.tables.tabular import demonstration_table, read_table
 
 
 def of_kind(records, kind):

@@ -8,8 +8,8 @@ import pytest
 from comparisons import made_numbers, run, small, table
 from made_tables import mixed_table
 
-from atklearn.tables.column_sources import feature_sources
-from atklearn.tables.tabular import feature_names, make_features, make_table, read_table
+from atklearn.tables.features import feature_names, feature_sources, make_features
+from atklearn.tables.tabular import make_table, read_table
 
 
 def records_of(records, kind):

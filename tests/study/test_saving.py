@@ -18,8 +18,9 @@ from atklearn import ATkClassifier, ATkClassifierCV, ATkRegressor, Huber
 from atklearn.study.last_fit import fit_recommended
 from atklearn.study.outcome import Recommendation
 from atklearn.study.saving import load_model, save_model
+from atklearn.tables.features import make_features
 from atklearn.tables.predicting import predict_table
-from atklearn.tables.tabular import make_features, read_table
+from atklearn.tables.tabular import read_table
 
 
 def fitted(data, estimator):
@@ -174,11 +175,10 @@ class TestRefusal:
         save_model(model, path)
         before = path.read_bytes()
 
-        def full(self, content):  # noqa: ARG001
-            self.touch()
+        def full(self, target):  # noqa: ARG001
             raise OSError("disk full")
 
-        monkeypatch.setattr("pathlib.Path.write_bytes", full)
+        monkeypatch.setattr("pathlib.Path.replace", full)
         with pytest.raises(OSError, match="disk full"):
             save_model(model, path)
         assert path.read_bytes() == before

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 
 import numpy as np
@@ -125,7 +126,7 @@ def test_what_is_no_table_is_told_in_a_sentence(X, y, words):
     [("utf-8", None, False), ("utf-8-sig", None, False), ("utf-16", None, False), ("cp1252", None, True),
      ("latin-1", "latin-1", False), ("utf-16-le", "utf-16-le", False), ("utf-8", "utf-8", False)],
 )  # fmt: skip
-@pytest.mark.parametrize("separator", [",", ";"])
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
 @pytest.mark.parametrize("zipped", [False, True])
 def test_encodings_are_found_out_or_named(tmp_path, encoding, asked, note, separator, zipped):
     frame = mixed_table()
@@ -152,6 +153,17 @@ def test_the_first_sheet_is_read_and_others_are_noted(tmp_path):
     data = read_table(tmp_path / "t.xlsx", "rides")
     assert data.notes == ["the first of 2 sheets was read, 'Data'"]
     pd.testing.assert_frame_equal(data.features, make_table(table(), "rides", name="t").features)
+
+
+def test_an_svmlight_file_that_is_not_sparse_is_a_table_too(tmp_path):
+    X, y = np.random.default_rng(0).standard_normal((40, 2)), np.arange(40) % 2
+    dump_svmlight_file(X, y, str(tmp_path / "t.svm"))
+    data = read_table(tmp_path / "t.svm")
+    assert_allclose(data.features, X)
+    assert (list(data.features), data.name, data.task) == (["0", "1"], "t", "classification")
+    assert_array_equal(data.target, y)
+    assert_array_equal(data.rows, np.arange(1, 41))
+    assert data.fingerprint == hashlib.sha256((tmp_path / "t.svm").read_bytes()).hexdigest(), "of the bytes"
 
 
 def test_sparse_files_may_be_compressed(tmp_path):

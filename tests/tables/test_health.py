@@ -89,7 +89,7 @@ def test_infinite_numbers_are_missing_and_infinite_targets_leave_the_row_out():
     table.loc[3, "x"], table.loc[4, "x"], table.loc[5, "y"], table.loc[6, "y"] = np.inf, None, -np.inf, None
     data = make_table(table, "y", name="t")
     assert uses(data)["x"][1] == "1 infinite value taken as missing, 1 value missing"
-    assert data.health["rows_left_out"] == [[1, "no target"], [1, "an infinite target"]]
+    assert data.health["rows_left_out"] == [[1, "no target"], [1, "a target that is infinite or beyond 1e+150"]]
     assert np.isfinite(data.target).all()
     assert data.features["x"].isna().sum() == 2
 

@@ -14,8 +14,9 @@ from sklearn.preprocessing import StandardScaler
 from atklearn.study.last_fit import fit_recommended
 from atklearn.study.outcome import Recommendation
 from atklearn.study.saving import load_model, save_model
+from atklearn.tables.features import feature_names, make_features
 from atklearn.tables.predicting import predict_table
-from atklearn.tables.tabular import feature_names, make_features, read_table
+from atklearn.tables.tabular import read_table
 
 LEAK = "gekündigt am"
 

@@ -1,7 +1,13 @@
 """The paper's data sets, generated where a rule or a table gives them, else from files or OpenML; and deliveries."""
 
-from atklearn.datasets.deliveries import make_deliveries
-from atklearn.datasets.generated import bayes_boundary, make_monk, make_sinc, make_titanic, make_toy
+from atklearn.datasets.generated import (
+    bayes_boundary,
+    make_deliveries,
+    make_monk,
+    make_sinc,
+    make_titanic,
+    make_toy,
+)
 from atklearn.datasets.loading import (
     Dataset,
     DatasetSummary,

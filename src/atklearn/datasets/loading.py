@@ -12,10 +12,10 @@ from urllib.error import URLError
 
 import numpy as np
 
-from atklearn.datasets.generated import make_toy
-from atklearn.datasets.openml import OpenMLCopy
-from atklearn.datasets.registry import DATASETS, DatasetEntry
+from atklearn.datasets.generated import check_case, make_toy
+from atklearn.datasets.registry import DATASETS, DatasetEntry, OpenMLCopy
 from atklearn.losses.individual import Array
+from atklearn.runtime.messages import shown
 
 __all__ = ["Dataset", "DatasetSummary", "DatasetUnavailable", "describe_datasets", "load_dataset", "load_toy"]
 
@@ -134,8 +134,8 @@ def load_dataset(name: str, *, data_dir: str | os.PathLike[str] | None = None, n
     >>> monk.X.shape, monk.source
     ((432, 6), 'generated')
     """
-    if name not in DATASETS:
-        raise ValueError(f"name is expected to be one of {list(DATASETS)}, got {name!r}.")
+    if name not in tuple(DATASETS):
+        raise ValueError(f"name is expected to be one of {list(DATASETS)}, got {shown(name)}.")
     entry = DATASETS[name]
     if entry.generator is not None:
         X, y = entry.generator()
@@ -174,6 +174,7 @@ def load_toy(case: int, *, data_dir: str | os.PathLike[str] | None = None) -> tu
     >>> X.shape, source
     ((200, 2), 'generated')
     """
+    check_case(case)
     path = None if data_dir is None else Path(data_dir, "toy", f"case{case}.csv")
     if path is None or not path.is_file():
         return *make_toy(case, random_state=0), "generated"
@@ -208,16 +209,11 @@ def describe_datasets(data_dir: str | os.PathLike[str] | None = None) -> list[Da
     """
     return [
         DatasetSummary(
-            entry.name,
-            entry.title,
-            entry.task,
-            entry.n_samples,
-            entry.n_features,
-            entry.imbalance_ratio,
+            entry.name, entry.title, entry.task, entry.n_samples, entry.n_features, entry.imbalance_ratio,
             _where(entry, data_dir),
         )
         for entry in DATASETS.values()
-    ]
+    ]  # fmt: skip
 
 
 def _where(entry: DatasetEntry, data_dir: str | os.PathLike[str] | None) -> str:

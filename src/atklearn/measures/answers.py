@@ -56,17 +56,26 @@ class Answers:
 
     y: npt.NDArray[Any]
     predictions: npt.NDArray[Any]
-    classes: npt.NDArray[Any] | None = None
+    classes: npt.NDArray[np.generic] | None = None
     decisions: Array | None = None
     loss: str | IndividualLoss | None = None
     sample_weight: Array | None = None
-    groups: npt.NDArray[Any] | None = None
+    groups: npt.NDArray[np.generic] | None = None
     probabilities: Array | None = None
     tail: float = TAIL_SHARE
 
+    def __post_init__(self) -> None:
+        per_sample = (self.predictions, self.decisions, self.probabilities, self.sample_weight, self.groups)
+        shapes = [each.shape for each in per_sample if each is not None]
+        if self.y.ndim != 1 or self.y.size == 0 or any(shape[-1:] != self.y.shape for shape in shapes):
+            raise ValueError(
+                "Answers are expected about one sample at least, and as many as there are true values, got a truth of "
+                f"shape {self.y.shape} and arrays of shapes {', '.join(map(str, shapes))}."
+            )
+
     @classmethod
     def from_decisions(
-        cls, decisions: Array, y: npt.NDArray[Any], classes: npt.NDArray[Any] | None, **known: Any
+        cls, decisions: Array, y: npt.NDArray[np.generic], classes: npt.NDArray[np.generic] | None, **known: Any
     ) -> Answers:
         """Return the answers of fits from their decision values, or from the predictions of a regression.
 
@@ -148,7 +157,7 @@ class Answers:
             total += individual(self.decisions[..., index, :], target)
         return total
 
-    def mean(self, values: npt.NDArray[Any], rows: npt.NDArray[np.bool_] | None = None) -> Array:
+    def mean(self, values: Array | npt.NDArray[np.bool_], rows: npt.NDArray[np.bool_] | None = None) -> Array:
         """Return the weighted mean over the samples, or over some of them.
 
         Parameters
@@ -225,7 +234,7 @@ class Answers:
             groups=None,
         )
 
-    def _with_weight(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def _with_weight(self, values: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
         """Return the distinct values among the samples that have weight, in any weighting."""
         weight = self.sample_weight
         return np.unique(values if weight is None else values[(weight > 0.0).reshape(-1, weight.shape[-1]).any(axis=0)])

@@ -9,20 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import is_classifier
+from sklearn.base import BaseEstimator, is_classifier
 from sklearn.metrics import get_scorer_names, make_scorer
 
+from atklearn.losses.aggregate import AverageTopK
 from atklearn.losses.individual import INDIVIDUAL_LOSSES, Array, IndividualLoss, Task
 from atklearn.measures.answers import TAIL_SHARE, Answers
-from atklearn.measures.catalogue import MEASURES, mean_of_largest_losses, names_of_measures
+from atklearn.measures.catalogue import MEASURES, names_of_measures
+from atklearn.runtime.messages import most_alike, refuse_weights
 
 __all__ = [
     "MeasureScorer",
+    "answers_of",
     "balanced_error",
     "balanced_error_scorer",
     "g_mean",
@@ -76,7 +78,9 @@ class MeasureScorer:
                 "worst_group_error_scorer reads them from the features."
             )
 
-    def __call__(self, estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def __call__(
+        self, estimator: BaseEstimator, X: object, y: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None
+    ) -> float:
         """Return the measure on these samples, negative where lower is better.
 
         Parameters
@@ -90,14 +94,9 @@ class MeasureScorer:
         -------
         score : float
         """
-        weight = _check_weight(sample_weight, len(y))
-        if not is_classifier(estimator):
-            answers = Answers(np.asarray(y), np.asarray(estimator.predict(X)), sample_weight=weight)
-        else:
-            answers = _answers_of_classifier(estimator, X, np.asarray(y), weight)
-        return self.of(answers, estimator)
+        return self.of(answers_of(estimator, X, y, sample_weight), estimator)
 
-    def of(self, answers: Answers, estimator: Any) -> float:
+    def of(self, answers: Answers, estimator: BaseEstimator) -> float:
         """Return the measure of the answers of an estimator, negative where lower is better.
 
         Parameters
@@ -147,8 +146,8 @@ def resolve_scoring(scoring: Any, task: Task) -> Any:
 
 def _did_you_mean(name: str, names: list[str]) -> str:
     """Return the end of a sentence that names what is spelt most alike, if anything is."""
-    close = get_close_matches(name, names, n=1) or [each for each in names if name and name in each][:1]
-    return f"; did you mean {close[0]!r}" if close else ""
+    close = most_alike(name, names)
+    return "" if close is None else f"; did you mean {close!r}"
 
 
 def balanced_error(
@@ -287,12 +286,7 @@ def tail_loss(
     >>> tail_loss([0.0, 0.0, 0.0, 0.0], [1.0, 3.0, 2.0, 0.0], loss="absolute_error", k=2)
     2.5
     """
-    target = np.asarray(y_true, dtype=np.float64)
-    scores = np.asarray(prediction, dtype=np.float64)
-    if target.ndim != 1 or target.shape != scores.shape:
-        raise ValueError(
-            f"y_true and prediction are expected as vectors of one length, got {target.shape} and {scores.shape}."
-        )
+    target, scores = (array.astype(np.float64) for array in _vectors(y_true=y_true, prediction=prediction))
     if isinstance(loss, str):
         if loss not in INDIVIDUAL_LOSSES:
             raise ValueError(
@@ -303,20 +297,26 @@ def tail_loss(
         raise ValueError(f"{loss!r} expects labels -1 and +1, got {np.unique(target)[:5]}; recode the classes.")
     classes = np.array([-1.0, 1.0]) if loss.task == "classification" else None
     weight = _check_weight(sample_weight, target.size)
-    answers = Answers.from_decisions(scores[None], target, classes, loss=loss, sample_weight=weight)
-    return float(mean_of_largest_losses(answers, k))
+    losses = Answers.from_decisions(scores[None], target, classes, loss=loss).losses
+    return AverageTopK(k).value(losses, weight)
 
 
-def _answers_of_classifier(estimator: Any, X: Any, y: npt.NDArray[Any], weight: Array | None) -> Answers:
-    """Return what a fitted classifier says, with decision values and probabilities where it has them."""
-    labels, classes = np.asarray(estimator.predict(X)), np.asarray(estimator.classes_)
+def answers_of(
+    estimator: BaseEstimator, X: object, y: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None
+) -> Answers:
+    """Return what a fitted estimator says of samples; a classifier with decision values and probabilities if it can."""
+    truth, predictions = _vectors(y=y, predictions=estimator.predict(X))
+    weight = _check_weight(sample_weight, truth.size)
+    if not is_classifier(estimator):
+        return Answers(truth, predictions, sample_weight=weight)
+    classes = np.asarray(estimator.classes_)
     probabilities = estimator.predict_proba(X).T if hasattr(estimator, "predict_proba") else None
     decisions = None
     if hasattr(estimator, "decision_function"):
         decisions = np.atleast_2d(np.asarray(estimator.decision_function(X)).T)
     elif probabilities is not None:
         decisions = probabilities[1:] if classes.size == 2 else probabilities
-    return Answers(y, labels, classes, decisions, None, weight, probabilities=probabilities)
+    return Answers(truth, predictions, classes, decisions, None, weight, probabilities=probabilities)
 
 
 def _measure_labels(
@@ -327,16 +327,27 @@ def _measure_labels(
     groups: npt.ArrayLike | None = None,
 ) -> float:
     """Return a measure of labels, or say what is wrong with them."""
-    truth, guess = np.asarray(y_true), np.asarray(y_pred)
-    group = None if groups is None else np.asarray(groups)
-    shapes = [array.shape for array in (truth, guess, group) if array is not None]
-    if truth.ndim != 1 or truth.size == 0 or len(set(shapes)) > 1:
-        raise ValueError(
-            f"Labels, predictions and groups are expected as vectors of one length > 0, got shapes {shapes}."
-        )
+    given = {"y_true": y_true, "y_pred": y_pred} | ({} if groups is None else {"groups": groups})
+    truth, guess, *rest = _vectors(**given)
     weight = _check_weight(sample_weight, truth.size)
-    answers = Answers(truth, guess, np.unique(truth), sample_weight=weight, groups=group)
+    answers = Answers(truth, guess, np.unique(truth), sample_weight=weight, groups=rest[0] if rest else None)
     return float(MEASURES[name].evaluate(answers))
+
+
+def _vectors(**given: npt.ArrayLike) -> list[npt.NDArray[Any]]:
+    """Return vectors of one length without NaN or infinity, or say which of them is none."""
+    arrays = {name: np.asarray(values) for name, values in given.items()}
+    shapes = [array.shape for array in arrays.values()]
+    if len(shapes[0]) != 1 or shapes[0] == (0,) or len(set(shapes)) > 1:
+        raise ValueError(f"{', '.join(given)} are expected as vectors of one length > 0, got shapes {shapes}.")
+    for name, array in arrays.items():
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            first = np.flatnonzero(~np.isfinite(array))[0]
+            raise ValueError(
+                f"{name} is expected to be finite, got {array[first]:g} for sample {first}; correct it or leave such "
+                "samples out."
+            )
+    return list(arrays.values())
 
 
 def _check_weight(sample_weight: npt.ArrayLike | None, n_samples: int) -> Array | None:
@@ -344,10 +355,7 @@ def _check_weight(sample_weight: npt.ArrayLike | None, n_samples: int) -> Array 
     if sample_weight is None:
         return None
     weight = np.asarray(sample_weight, dtype=np.float64)
-    if weight.shape != (n_samples,) or not np.isfinite(weight).all() or weight.min() < 0.0 or weight.max() == 0.0:
-        raise ValueError(
-            f"sample_weight is expected as {n_samples} finite numbers >= 0, not all zero, got shape {weight.shape}."
-        )
+    refuse_weights(n_samples, weight.shape, weight.min(initial=np.inf), weight.max(initial=-np.inf))
     return weight
 
 
@@ -361,7 +369,7 @@ g_mean_scorer = make_scorer(g_mean)
 """The :func:`g_mean`, for ``scoring=`` of scikit-learn."""
 
 
-def worst_group_error_scorer(group_of: Callable[[Any], npt.ArrayLike]) -> Callable[..., float]:
+def worst_group_error_scorer(group_of: Callable[..., npt.ArrayLike]) -> Callable[..., float]:
     """Return a scorer of the worst group's error, the groups read from the features.
 
     Parameters
@@ -385,7 +393,9 @@ def worst_group_error_scorer(group_of: Callable[[Any], npt.ArrayLike]) -> Callab
     -0.5
     """
 
-    def scorer(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def scorer(
+        estimator: BaseEstimator, X: object, y: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None
+    ) -> float:
         return -worst_group_error(y, estimator.predict(X), groups=group_of(X), sample_weight=sample_weight)
 
     return scorer

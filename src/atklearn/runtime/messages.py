@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 
-__all__ = ["refuse_extremes", "refuse_weights", "shown", "stack_level"]
+__all__ = ["most_alike", "refuse_extremes", "refuse_weights", "shown", "stack_level"]
 
 # Sums of squares up to which there is room for weights, and of targets from which on their last digits are not lost.
 _MOST_SQUARES = 1e300
@@ -36,6 +38,18 @@ def stack_level() -> int:
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _INSIDE:
         frame, level = frame.f_back, level + 1
     return level
+
+
+def most_alike(name: str, names: Sequence[str]) -> str | None:
+    """Return the name that is spelt most alike, or that holds these three letters or more; None if there is none.
+
+    Examples
+    --------
+    >>> most_alike("balanced", ["error", "balanced_error"]), most_alike("x", ["error"])
+    ('balanced_error', None)
+    """
+    close = get_close_matches(name, names, n=1) or [each for each in names if len(name) > 2 and name in each]
+    return close[0] if close else None
 
 
 def _plain(value: Any) -> object:

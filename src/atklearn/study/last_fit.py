@@ -24,8 +24,8 @@ from atklearn.study.recalibration import Map, apply_map
 from atklearn.study.results import Record, certificate, short
 from atklearn.study.running import Task, recorded_misses
 from atklearn.study.setting_aside import SettingAside
-from atklearn.tables.column_sources import feature_sources
-from atklearn.tables.tabular import TabularData, feature_names, make_features, take_rows
+from atklearn.tables.features import feature_names, feature_sources, make_features, take_rows
+from atklearn.tables.tabular import TabularData
 
 __all__ = ["LastFit", "MappedScaler", "fit_recommended"]
 

@@ -13,7 +13,8 @@ from atklearn.selection.paths import atk_path
 from atklearn.study.methods import CLASS_WEIGHTS
 from atklearn.study.outcome import Outcome
 from atklearn.study.results import Record, certificate, relative_gaps, short
-from atklearn.tables.tabular import TabularData, feature_names
+from atklearn.tables.features import feature_names
+from atklearn.tables.tabular import TabularData
 
 __all__ = ["plane_records"]
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from functools import cache
+from io import BytesIO
 from itertools import product
 from pathlib import Path
 from typing import Any, get_args
-from zipfile import ZIP_DEFLATED
+from zipfile import ZIP_DEFLATED, ZipFile
 
 import numpy as np
 import pandas as pd
@@ -21,11 +22,14 @@ from atklearn.runtime.files import write_whole
 from atklearn.study.families import FAMILIES, BoostedModels, has_boosting
 from atklearn.study.last_fit import fit_recommended
 from atklearn.study.outcome import Recommendation
-from atklearn.tables.tabular import TabularData, make_features
+from atklearn.tables.features import make_features
+from atklearn.tables.reading import check_memory
+from atklearn.tables.tabular import TabularData
 
 __all__ = ["check_model_path", "load_model", "save_model"]
 
 _SUFFIX = ".skops"
+_PER_BYTE = 3  # bytes of memory that a byte of an expanded model takes while it is loaded
 
 
 def check_model_path(path: str | Path) -> Path:
@@ -52,7 +56,7 @@ def save_model(pipeline: Pipeline, path: str | Path) -> None:
     Parameters
     ----------
     pipeline : Pipeline
-        Its first step is made by :func:`atklearn.tables.tabular.make_features`, its last one predicts.
+        Its first step is made by :func:`atklearn.tables.features.make_features`, its last one predicts.
     path : str or Path
         With the suffix .skops.
 
@@ -79,13 +83,15 @@ def save_model(pipeline: Pipeline, path: str | Path) -> None:
     write_whole(path, content)
 
 
-def load_model(path: str | Path) -> Pipeline:
+def load_model(path: str | Path, max_memory: float | None = None) -> Pipeline:
     """Load a pipeline, refusing any file with a kind of object that no pipeline of ours has.
 
     Parameters
     ----------
     path : str or Path
         Of a file that :func:`save_model` wrote.
+    max_memory : float, default=None
+        What loading may take of memory, in gigabytes; by default half of what the machine has.
 
     Returns
     -------
@@ -102,6 +108,12 @@ def load_model(path: str | Path) -> Pipeline:
     if not path.is_file():
         raise ValueError(f"{path} is expected to be a saved model, and there is no such file; check the path.")
     content = path.read_bytes()  # once, so that what is loaded is what was looked at
+    try:
+        with ZipFile(BytesIO(content)) as file:
+            needed = _PER_BYTE * sum(part.file_size for part in file.infolist())
+    except Exception:  # the next to read it says so
+        needed = 0
+    check_memory(path, needed, max_memory)
     try:
         foreign = _foreign_types(content)
         model = None if foreign else skops.io.loads(content, trusted=sorted(_trusted_types()))

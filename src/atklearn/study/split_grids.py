@@ -24,7 +24,8 @@ from atklearn.study.results import Record, cell_record, short
 from atklearn.study.running import Task
 from atklearn.study.settings import Settings
 from atklearn.study.splitting import Splitting
-from atklearn.tables.tabular import TabularData, features_in_words, make_features, take_rows
+from atklearn.tables.features import features_in_words, make_features, take_rows
+from atklearn.tables.tabular import TabularData
 
 __all__ = ["SplitGrids", "TableSplit", "split_of"]
 

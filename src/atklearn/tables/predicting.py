@@ -5,29 +5,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from scipy.sparse import csr_array
+from sklearn.base import BaseEstimator
 from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import Pipeline
 
 from atklearn.losses.individual import Array
 from atklearn.measures.answers import Answers
 from atklearn.measures.catalogue import MEASURES, evaluate_measures
-from atklearn.tables.kinds import as_dates, as_numbers, as_text, read_column
-from atklearn.tables.reading import (
-    RawTable,
-    check_file,
-    is_svmlight,
-    numbered_frame,
-    read_raw,
-    read_svmlight,
-)
-from atklearn.tables.roles import as_raw_table
+from atklearn.measures.scores import answers_of
+from atklearn.runtime.messages import most_alike
+from atklearn.tables.columns import ISO, as_dates, as_numbers, as_text
+from atklearn.tables.features import known_categories
+from atklearn.tables.reading import RawTable, check_file, is_svmlight, numbered_frame, read_raw, read_svmlight
+from atklearn.tables.tabular import Table, as_raw_table, listed
 
 __all__ = ["Predicted", "predict_table"]
+
+_MOST_NAMED = 5
 
 
 @dataclass(frozen=True)
@@ -44,12 +43,15 @@ class Predicted:
     n_scored : int
     target : str or None
         The column that holds the truth.
+    notes : list of str
+        Sentences on columns that the model does not use, and on categories that it has not seen.
     """
 
     table: pd.DataFrame
     scores: dict[str, float] = field(default_factory=dict)
     n_scored: int = 0
     target: str | None = None
+    notes: list[str] = field(default_factory=list)
 
     def scores_in_words(self) -> str:
         """Return the scores as a sentence."""
@@ -62,12 +64,13 @@ class Predicted:
 
 def predict_table(
     model: Pipeline,
-    table: Any,
+    table: str | Path | Table,
     *,
     ids: Sequence[str] = (),
     threshold: float | None = None,
     target: str | None = None,
     encoding: str | None = None,
+    max_memory: float | None = None,
 ) -> Predicted:
     r"""Predict the rows of a table, and score the predictions where it has the target.
 
@@ -84,8 +87,8 @@ def predict_table(
         if the model has no probabilities.
     target : str, default=None
         The column that holds the truth. By default the one that the model was fitted to, if the table has it.
-    encoding : str, default=None
-        As :func:`atklearn.tables.tabular.read_table` takes it.
+    encoding, max_memory
+        As :func:`atklearn.tables.tabular.read_table` takes them.
 
     Returns
     -------
@@ -95,7 +98,8 @@ def predict_table(
     --------
     >>> import tempfile
     >>> from atklearn.estimators.linear import ATkClassifier
-    >>> from atklearn.tables.tabular import make_features, read_table
+    >>> from atklearn.tables.features import make_features
+    >>> from atklearn.tables.tabular import read_table
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     old, new = Path(folder) / "old.csv", Path(folder) / "new.csv"
     ...     _ = old.write_text("rain,rides\n" + "0.5,few\n0.1,many\n" * 20, encoding="utf-8")
@@ -106,105 +110,118 @@ def predict_table(
     >>> predicted.table["prediction"].tolist(), float(predicted.scores["error"])
     (['many', 'few'], 0.5)
     """
-    source = _Source(check_file(table) if isinstance(table, str | Path) else table, tuple(ids), target, encoding)
+    source = _Source(
+        check_file(table) if isinstance(table, str | Path) else table, tuple(ids), target, encoding, max_memory
+    )
     first = model
     while isinstance(first, Pipeline):
+        if not first.steps:
+            raise ValueError("The model is a pipeline without steps, which predicts nothing; save a fitted model.")
         first = first[0]
     classes = np.asarray(model.classes_) if hasattr(model, "classes_") else None
     if isinstance(first, ColumnTransformer):
         fitted_to = getattr(model, "target_name_", None)
         taken = _take_named(first, source, fitted_to, text=classes is not None and classes.dtype.kind == "U")
     else:
-        taken = _take_numbered(first, source)
-    answers = _answers(model, taken.X, classes, threshold)
-    said = {"prediction": answers.predictions, **_columns_of(answers)}
-    twice = [name for name in taken.carried if name in said]
+        taken = _take_svmlight(first, source)
+    answers = _answers(model, taken.X, threshold)
+    columns = {"prediction": answers.predictions, **_columns_of(answers)}
+    twice = [name for name in taken.carried if name in columns]
     if twice:
         raise ValueError(f"The column {twice[0]!r} has the name of one that is predicted; rename it.")
-    answered = pd.DataFrame({**taken.carried, **said})
+    predicted = Predicted(pd.DataFrame({**taken.carried, **columns}), notes=taken.notes)
     if taken.truth is None:
-        return Predicted(answered)
+        return predicted
     values, known = _truth(taken.truth, classes, taken.comma)
     if not known.any():
-        return Predicted(answered)
+        return predicted
     found = evaluate_measures(replace(answers, y=values).about(known))
     scores = {name: float(value) for name, value in found.items() if np.isfinite(value)}
-    return Predicted(answered, scores, int(known.sum()), str(taken.truth.name))
+    return replace(predicted, scores=scores, n_scored=int(known.sum()), target=str(taken.truth.name))
 
 
 @dataclass(frozen=True)
 class _Source:
     """A table to predict, and what is asked of it."""
 
-    table: Any
+    table: Path | Table
     ids: tuple[str, ...]
     target: str | None
     encoding: str | None
-
-    @property
-    def is_numbered(self) -> bool:
-        """Whether it is an SVMlight file."""
-        return isinstance(self.table, Path) and is_svmlight(self.table)
+    max_memory: float | None
 
     @property
     def place(self) -> str:
         """What to call it at the beginning of a sentence."""
         return str(self.table) if isinstance(self.table, Path) else "The table"
 
-    def refuse_names(self) -> None:
-        """Raise if columns are asked for by name."""
+    def svmlight(self, n_features: int | None = None) -> tuple[csr_array, Array] | None:
+        """Return features and labels if it is an SVMlight file, of which no columns can be asked for by name."""
+        if not (isinstance(self.table, Path) and is_svmlight(self.table)):
+            return None
         if self.ids or self.target is not None or self.encoding is not None:
             raise ValueError(f"{self.place} has no named columns; give no id, no target and no encoding.")
+        return read_svmlight(self.table, n_features, self.max_memory)
+
+    def raw(self, text: Sequence[str]) -> RawTable:
+        """Return the named columns, of which some stay text."""
+        if isinstance(self.table, Path):
+            return read_raw(self.table, text, self.encoding, self.max_memory)
+        return RawTable(as_raw_table(self.table, None)[0])
 
 
 @dataclass(frozen=True)
 class _Taken:
     """Rows as a model takes them, the truth about them if it is there, and the columns to carry through."""
 
-    X: Any
+    X: pd.DataFrame | csr_array
     truth: pd.Series | None
     carried: dict[str, pd.Series] = field(default_factory=dict)
     comma: bool = False
+    notes: list[str] = field(default_factory=list)
 
 
 def _take_named(fitted: ColumnTransformer, source: _Source, fitted_to: str | None, text: bool) -> _Taken:
     """Return the rows of a table with the columns that a model was fitted on; labels may have to stay text."""
-    kinds = _kinds(fitted)
-    if source.is_numbered:
-        if not all(name.isdecimal() for name in kinds):
-            raise ValueError(
-                f"{source.place} does not fit the model, which was fitted on named columns, in CSV, Excel, JSON lines "
-                "or Parquet; convert it."
-            )
-        source.refuse_names()
-        X, labels = read_svmlight(source.table)
+    kinds = dict.fromkeys(fitted.feature_names_in_, "long")
+    kinds |= {name: kind for kind, _, names in fitted.transformers if isinstance(names, list) for name in names}
+    numbered = all(name.isdecimal() for name in kinds)
+    if isinstance(source.table, Path) and is_svmlight(source.table) and not numbered:
+        raise ValueError(
+            f"{source.place} does not fit the model, which was fitted on named columns, in CSV, Excel, JSON lines or "
+            "Parquet; convert it."
+        )
+    read = source.svmlight()
+    if read is not None:
         # what does not occur in a file is zero, and no column
-        frame = numbered_frame(X, labels).reindex(columns=list(kinds), fill_value=0.0)
-        return _Taken(_known_columns(fitted, kinds, RawTable(frame)), _told_by(labels))
+        frame = numbered_frame(*read).reindex(columns=list(kinds), fill_value=0.0)
+        return _Taken(_known_columns(kinds, RawTable(frame)), _told_by(read[1]))
     wanted = source.target if source.target is not None else fitted_to
-    if isinstance(source.table, Path):
-        texts = [name for name, kind in kinds.items() if kind in ("written", "texts", "long")]
-        as_they_are = [*texts, *source.ids, *([wanted] if wanted is not None and text else [])]
-        raw = read_raw(source.table, as_they_are, source.encoding)
-    else:
-        raw = RawTable(as_raw_table(source.table, None)[0])
+    texts = [name for name, kind in kinds.items() if kind not in ("numbers", "commas")]
+    raw = source.raw([*texts, *source.ids, *([wanted] if wanted is not None and text else [])])
     asked = [*source.ids, *([] if source.target is None else [source.target])]
     _require(raw, asked, "are asked for", source.place)
     _require(raw, list(kinds), "the model was fitted on", source.place)
+    X = _known_columns(kinds, raw)
+    unused = [name for name in raw.frame.columns if name not in {*kinds, *asked, wanted}]
+    notes = [f"Not used by the model: {listed(unused, _MOST_NAMED)}."] if unused else []
+    for name, known in known_categories(fitted).items():
+        new = ~X[name].isin(known) & X[name].notna()
+        if new.any():
+            values = listed(list(X[name][new].unique()), _MOST_NAMED)
+            notes.append(f"{name!r} holds what the model has not seen, in {int(new.sum())} of {len(X)} rows: {values}.")
     truth = raw.frame[wanted] if wanted in raw.frame.columns else None
-    carried = {name: as_text(raw.frame[name]) for name in source.ids}
-    return _Taken(_known_columns(fitted, kinds, raw), truth, carried, raw.comma)
+    return _Taken(X, truth, {name: as_text(raw.frame[name]) for name in source.ids}, raw.comma, notes)
 
 
-def _take_numbered(fitted: Any, source: _Source) -> _Taken:
-    """Return the rows of a sparse matrix for a model that was fitted on one."""
-    if not source.is_numbered:
+def _take_svmlight(fitted: BaseEstimator, source: _Source) -> _Taken:
+    """Return the rows of an SVMlight file for a model that was fitted on one."""
+    read = source.svmlight(fitted.n_features_in_)
+    if read is None:
         raise ValueError(
             f"{source.place} does not fit the model, which was fitted on numbered features, in SVMlight; convert it."
         )
-    source.refuse_names()
-    X, labels = read_svmlight(source.table, fitted.n_features_in_)
-    return _Taken(X, _told_by(labels))
+    return _Taken(read[0], _told_by(read[1]))
 
 
 def _told_by(labels: Array) -> pd.Series | None:
@@ -212,23 +229,20 @@ def _told_by(labels: Array) -> pd.Series | None:
     return pd.Series(labels, name="target") if np.unique(labels).size > 1 else None
 
 
-def _answers(model: Pipeline, X: Any, classes: npt.NDArray[Any] | None, threshold: float | None) -> Answers:
+def _answers(model: Pipeline, X: pd.DataFrame | csr_array, threshold: float | None) -> Answers:
     """Return what a model says of rows whose truth is not yet known."""
-    nothing = np.zeros(X.shape[0])
-    predictions = np.asarray(model.predict(X))
-    if threshold is not None and (classes is None or classes.size != 2):
+    answers = answers_of(model, X, np.zeros(X.shape[0]))
+    if threshold is None:
+        return answers
+    classes = answers.classes
+    if classes is None or classes.size != 2:
         kind = "predicts numbers" if classes is None else f"has {classes.size} classes"
         raise ValueError(f"A threshold is expected for a model of two classes, and this one {kind}; leave it out.")
-    if classes is None:
-        return Answers(nothing, predictions, None, predictions[None])
-    decisions = np.atleast_2d(np.asarray(model.decision_function(X)).T)
-    probabilities = model.predict_proba(X).T if hasattr(model, "predict_proba") else None
-    if threshold is not None:
-        if probabilities is not None and not 0.0 <= threshold <= 1.0:
-            raise ValueError(f"A threshold of probabilities is expected from 0 to 1, got {threshold:g}.")
-        value = decisions[0] if probabilities is None else probabilities[1]
-        predictions = classes[(value >= threshold).astype(np.intp)]
-    return Answers(nothing, predictions, classes, decisions, probabilities=probabilities)
+    if answers.probabilities is not None and not 0.0 <= threshold <= 1.0:
+        raise ValueError(f"A threshold of probabilities is expected from 0 to 1, got {threshold:g}.")
+    assert answers.decisions is not None
+    value = answers.decisions[0] if answers.probabilities is None else answers.probabilities[1]
+    return replace(answers, predictions=classes[(value >= threshold).astype(np.intp)])
 
 
 def _columns_of(answers: Answers) -> dict[str, Array]:
@@ -244,8 +258,8 @@ def _columns_of(answers: Answers) -> dict[str, Array]:
 
 
 def _truth(
-    column: pd.Series, classes: npt.NDArray[Any] | None, comma: bool
-) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+    column: pd.Series, classes: npt.NDArray[np.generic] | None, comma: bool
+) -> tuple[npt.NDArray[np.generic], npt.NDArray[np.bool_]]:
     """Return the truth in the type of the predictions, and which rows have it."""
     if classes is not None and classes.dtype.kind == "U":
         labels = as_text(column)
@@ -261,34 +275,30 @@ def _truth(
     return filled if classes is None else filled.astype(classes.dtype), known
 
 
-def _kinds(fitted: ColumnTransformer) -> dict[str, str]:
-    """Return the columns that a model was fitted on, each with the kind it had then."""
-    kinds = dict.fromkeys(fitted.feature_names_in_, "long")
-    return kinds | {name: kind for kind, _, names in fitted.transformers if isinstance(names, list) for name in names}
-
-
 def _require(raw: RawTable, names: Sequence[str], why: str, place: str) -> None:
-    missing = [repr(name) for name in names if name not in raw.frame.columns]
-    if missing:
-        raise ValueError(f"{place} lacks columns that {why}, {', '.join(missing)}; add them.")
+    there = list(raw.frame.columns)
+    missing = [name for name in names if name not in there]
+    if not missing:
+        return
+    close = most_alike(missing[0], [name for name in there if name not in names])
+    remedy = "add them." if close is None else f"did you mean {close!r}, which is there?"
+    raise ValueError(f"{place} lacks columns that {why}, {', '.join(map(repr, missing))}; {remedy}")
 
 
-def _known_columns(fitted: ColumnTransformer, kinds: dict[str, str], raw: RawTable) -> pd.DataFrame:
+def _known_columns(kinds: dict[str, str], raw: RawTable) -> pd.DataFrame:
     """Return the columns that the model was fitted on, each of the kind it had then."""
-    parsed = fitted.named_transformers_["written"].kind_to_columns_["datetime"] if "written" in kinds.values() else []
     columns = {}
     for name, kind in kinds.items():
         column = raw.frame[name]
         if kind in ("numbers", "commas"):
             columns[name], wrong = as_numbers(column, raw.comma or kind == "commas")
             _refuse(column, wrong, "numbers")
-        elif kind == "dates":
-            columns[name], wrong = as_dates(column)
-            _refuse(column, wrong, "dates")
+        elif kind.startswith("dates"):
+            date_format = kind.removeprefix("dates ")
+            columns[name], wrong = as_dates(column, date_format)
+            _refuse(column, wrong, "dates" if date_format == ISO else f"dates such as {date_format}")
         else:
-            # text that was found to be dates may be dates already
-            read = read_column(column) if name in parsed else None
-            columns[name] = read.values if read is not None and read.kind == "date" else as_text(column)
+            columns[name] = as_text(column)
     return pd.DataFrame(columns, copy=False)
 
 

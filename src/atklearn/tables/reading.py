@@ -1,6 +1,7 @@
 """A user's file as a table: CSV, Excel, JSON lines, Parquet and SVMlight, in one way for fitting and predicting.
 
-Whatever is wrong with a file is a ValueError of one sentence that names the file and the remedy.
+Whatever is wrong with a file is a ValueError of one sentence that names the file and the remedy. What a file would take
+of memory is estimated before it is expanded: some megabytes may hold many gigabytes.
 """
 
 from __future__ import annotations
@@ -10,13 +11,17 @@ import csv
 import gzip
 import io
 import json
+import os
 import re
 import warnings
+import zipfile
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pandas as pd
@@ -29,10 +34,12 @@ from atklearn.losses.individual import Array
 __all__ = [
     "RawTable",
     "check_file",
+    "check_memory",
     "is_sparse",
     "is_svmlight",
     "name_of",
     "numbered_frame",
+    "plain_name",
     "read_raw",
     "read_svmlight",
 ]
@@ -45,8 +52,16 @@ _SVMLIGHT = (".svm", ".svmlight", ".libsvm", ".svm.gz", ".svmlight.gz", ".libsvm
 _SUFFIXES = _CSV + _EXCEL + _JSON + _PARQUET + _SVMLIGHT
 _DENSE = 0.5  # of the entries of a matrix are there
 _MOST_NUMBERS = 100_000_000
-_HEAD = 1 << 20  # characters that hold any header
+_MOST_COLUMNS = 100_000
+_HEAD = 1 << 20  # characters that tell how a file is written
 _FALLBACK = "cp1252"
+# bytes of memory that a byte of text takes while it is read, one of SVMlight, and a cell of Excel
+_PER_BYTE, _PER_SPARSE_BYTE, _PER_CELL = 8, 3, 100
+_UNKNOWN_MEMORY = 8e9  # bytes, where the system does not say
+_LONGEST_TAG = 200  # characters of the beginning of a cell
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+# with a value: an empty one has no closing tag
+_CELL = re.compile(rb"<(?:\w+:)?c\b[^>]*?\sr=[\"']([A-Z]{1,3})(\d{1,7})[\"'][^>]*(?<!/)>")
 
 
 @dataclass(frozen=True)
@@ -69,14 +84,6 @@ class RawTable:
 
 def check_file(path: str | Path) -> Path:
     """Return the path of a file that is there, has content and a suffix we read.
-
-    Parameters
-    ----------
-    path : str or Path
-
-    Returns
-    -------
-    path : Path
 
     Examples
     --------
@@ -113,21 +120,42 @@ def name_of(path: Path) -> str:
     return path.name.removesuffix(".gz").rpartition(".")[0]
 
 
-def read_raw(path: Path, text: Collection[str] = (), encoding: str | None = None) -> RawTable:
-    r"""Return the table of a file other than SVMlight.
+def plain_name(name: object) -> str:
+    """Return the name of a column, without the NUL characters at its end, which NumPy would not keep."""
+    return str(name).rstrip("\0")
 
-    Parameters
-    ----------
-    path : Path
-        Of a file that :func:`check_file` let pass.
-    text : collection of str, default=()
-        Columns that stay text even where a CSV file has nothing but numbers in them.
-    encoding : str, default=None
-        Of a text file. By default UTF-8, or UTF-16 if the file begins so, or Windows-1252 if it is neither.
 
-    Returns
-    -------
-    raw : RawTable
+def check_memory(path: Path, needed: float, max_memory: float | None) -> None:
+    """Raise if a file would take more bytes of memory than are allowed, in gigabytes: by default half of the machine's.
+
+    Examples
+    --------
+    >>> check_memory(Path("bikes.csv.gz"), 8e9, 2.0)
+    Traceback (most recent call last):
+        ...
+    ValueError: bikes.csv.gz would take about 8 GB of memory, more than the 2 GB allowed; allow more by max_memory \
+(--max-memory), in GB, or make it smaller.
+    """
+    if max_memory is not None and not max_memory > 0.0:
+        raise ValueError(f"max_memory (--max-memory) is expected to be a number of GB above 0, got {max_memory!r}.")
+    if max_memory is None:
+        known = hasattr(os, "sysconf")
+        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if known else _UNKNOWN_MEMORY
+        max_memory = 0.5e-9 * total
+    if needed > 1e9 * max_memory:
+        raise ValueError(
+            f"{path} would take about {round(1e-9 * needed, 1):,g} GB of memory, more than the "
+            f"{round(max_memory, 1):,g} GB allowed; allow more by max_memory (--max-memory), in GB, or make it smaller."
+        )
+
+
+def read_raw(
+    path: Path, text: Collection[str] = (), encoding: str | None = None, max_memory: float | None = None
+) -> RawTable:
+    r"""Return the table of a file other than SVMlight that :func:`check_file` let pass.
+
+    Some columns stay text even where a CSV file has nothing but numbers in them. Text files are in the encoding that is
+    named; by default UTF-8, or UTF-16 if the file begins so, or Windows-1252 if it is neither.
 
     Examples
     --------
@@ -149,24 +177,89 @@ def read_raw(path: Path, text: Collection[str] = (), encoding: str | None = None
         except LookupError as error:
             raise ValueError(f"No encoding is called {encoding!r}; try 'utf-8', 'cp1252' or 'utf-16'.") from error
     kind = typed or ("JSON lines" if name.endswith(_JSON) else "CSV")
-    try:
+    with _blaming_the_file(path, kind, encoding):
+        needed = {"Parquet": _memory_of_parquet, "Excel": _memory_of_excel}.get(kind, _memory_of_text)(path)
+    check_memory(path, needed, max_memory)
+    with _blaming_the_file(path, kind, encoding):
         if typed:
             raw, names = _read_parquet(path) if typed == "Parquet" else _read_excel(path)
         else:
             read = _read_csv if kind == "CSV" else _read_json_lines
             raw, names = _decoded(path, encoding, lambda codec: read(path, codec, text))
-    except UnicodeError as error:
+    if len(names) > _MOST_COLUMNS:
         raise ValueError(
-            f"{path} is expected to be text in {encoding or 'UTF-8'}, and is not; name its --encoding."
-        ) from error
-    except Exception as error:  # whatever a parser raises, the file is what is wrong
-        raise ValueError(f"{path} cannot be read as {kind}, {_first_line(error)}; repair the file.") from error
-    twice = [name for name, count in Counter(names).items() if count > 1 and name]
+            f"{path} has {len(names):,} columns, and at most {_MOST_COLUMNS:,} are expected; leave columns out, or "
+            "convert it to SVMlight."
+        )
+    twice = [name for name, count in Counter(map(plain_name, names)).items() if count > 1 and name]
     if twice:
         raise ValueError(f"{path} has more than one column named {twice[0]!r}; rename all but one.")
     if raw.frame.shape[0] == 0:
         raise ValueError(f"{path} has a header and no rows; check how it was written.")
+    raw.frame.columns = [plain_name(name) for name in raw.frame.columns]
     return raw
+
+
+@contextmanager
+def _blaming_the_file(path: Path, kind: str, encoding: str | None = None) -> Iterator[None]:
+    """Turn whatever a parser raises into one sentence: the file is what is wrong."""
+    try:
+        yield
+    except MemoryError:
+        raise
+    except UnicodeError as error:
+        raise ValueError(
+            f"{path} is expected to be text in {encoding or 'UTF-8'}, and is not; name its --encoding."
+        ) from error
+    except Exception as error:
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        said = lines[0].strip().rstrip(".;")
+        raise ValueError(f"{path} cannot be read as {kind}, {said}; repair the file.") from error
+
+
+def _memory_of_text(path: Path, per_byte: int = _PER_BYTE) -> float:
+    """Return what a file of text takes; of a compressed one, by expanding it piece by piece."""
+    size = path.stat().st_size
+    if path.suffix.lower() == ".gz":
+        with gzip.open(path) as stream:
+            size = sum(len(piece) for piece in iter(lambda: stream.read(_HEAD), b""))
+    return float(per_byte * size)
+
+
+def _memory_of_parquet(path: Path) -> float:
+    with pq.ParquetFile(path) as file:
+        about = file.metadata
+        sizes = sum(about.row_group(group).total_byte_size for group in range(about.num_row_groups))
+        return float(max(sizes, 8 * about.num_rows * about.num_columns))
+
+
+def _memory_of_excel(path: Path) -> float:
+    """Return what the first sheet takes: every cell between the first and the last, be it empty or not."""
+    if not zipfile.is_zipfile(path):  # the old format, in which a sheet has at most 65,536 rows and 256 columns
+        return float(_PER_BYTE * path.stat().st_size)
+    with zipfile.ZipFile(path) as book:
+        size = sum(part.file_size for part in book.infolist())
+        last_row = last_column = 0
+        with book.open(_first_sheet(book)) as stream:
+            rest = b""
+            while piece := stream.read(_HEAD):
+                for letters, row in _CELL.findall(rest + piece):
+                    column = 0
+                    for letter in letters:
+                        column = 26 * column + letter - 64
+                    last_row, last_column = max(last_row, int(row)), max(last_column, column)
+                rest = piece[-_LONGEST_TAG:]
+    return float(max(size, _PER_CELL * last_row * last_column))
+
+
+def _first_sheet(book: zipfile.ZipFile) -> str:
+    """Return the part of a workbook that holds its first sheet."""
+    nodes = ElementTree.fromstring(book.read("xl/workbook.xml")).iter()
+    sheet = next(node for node in nodes if node.tag.endswith("}sheet"))
+    wanted = next(value for name, value in sheet.attrib.items() if name.endswith("}id"))
+    parts = ElementTree.fromstring(book.read("xl/_rels/workbook.xml.rels"))
+    target = next(part.attrib["Target"] for part in parts if part.attrib["Id"] == wanted)
+    return target.lstrip("/") if target.startswith("/") else f"xl/{target}"
 
 
 Named = tuple[RawTable, list[str]]  # with the names as the file has them, before any are made distinct
@@ -188,18 +281,23 @@ def _decoded(path: Path, encoding: str | None, read: Callable[[str], Named]) -> 
         return raw, names
 
 
-def _opener(path: Path) -> Any:
+def _opener(path: Path) -> Callable[..., IO[Any]]:
     return gzip.open if path.suffix.lower() == ".gz" else open
 
 
 def _read_csv(path: Path, encoding: str, text: Collection[str]) -> Named:
     with _opener(path)(path, "rt", encoding=encoding, newline="") as stream:
         head = stream.read(_HEAD)
+        head += stream.readline()  # a header may be longer
     separators = "\t" if ".tsv" in path.name.lower() else ",;\t"
-    separator = max(separators, key=lambda candidate: len(_header(head, candidate)))
+    with _fields_of_any_length():
+        separator = max(separators, key=lambda candidate: len(_header(head, candidate)))
+        names = _header(head, separator)
+        if len(names) > _MOST_COLUMNS:
+            return RawTable(pd.DataFrame()), names
+        codes = _codes(head, separator, names)
     # where numbers need the semicolon, it is often because they have a decimal comma
     comma = bool(separator == ";" and re.search(r"\d,\d", head) and not re.search(r"\d\.\d", head))
-    names = _header(head, separator)
     with warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)  # rows longer than the header
         frame = pd.read_csv(
@@ -207,11 +305,21 @@ def _read_csv(path: Path, encoding: str, text: Collection[str]) -> Named:
             sep=separator,
             decimal="," if comma else ".",
             encoding=encoding,
-            dtype=dict.fromkeys({*text, *_codes(head, separator, names)}, "string"),
+            dtype=dict.fromkeys({*text, *codes}, "string"),
             index_col=False,
             low_memory=False,  # one type for all of a column, not one per piece of it
         )
     return RawTable(frame, comma), names
+
+
+@contextmanager
+def _fields_of_any_length() -> Iterator[None]:
+    """Lift the limit of :mod:`csv`, which is one of the whole process, as long as this lasts."""
+    before = csv.field_size_limit(2**31 - 1)
+    try:
+        yield
+    finally:
+        csv.field_size_limit(before)
 
 
 def _header(head: str, separator: str) -> list[str]:
@@ -233,14 +341,17 @@ def _read_json_lines(path: Path, encoding: str, text: Collection[str]) -> Named:
     records = []
     with _opener(path)(path, "rt", encoding=encoding) as stream:
         for number, line in enumerate(stream, 1):
-            if line.strip():
-                try:
-                    record = json.loads(line)
-                except json.JSONDecodeError as error:
-                    raise ValueError(f"line {number}: {error}") from error
-                if not isinstance(record, dict):
-                    raise ValueError(f"line {number} is not an object with the names of the columns")
-                records.append(record)
+            if not line.strip():
+                continue
+            try:
+                record = json.loads(line)
+            except json.JSONDecodeError as error:
+                raise ValueError(f"line {number}: {error}") from error
+            if not isinstance(record, dict):
+                raise ValueError(f"line {number} is not an object with the names of the columns")
+            if _SURROGATE.search(line) and re.search(r"[\ud800-\udfff]", json.dumps(record, ensure_ascii=False)):
+                raise ValueError(f"line {number} escapes one half of a surrogate pair, which is no character")
+            records.append(record)
     frame = pd.DataFrame(records)
     return RawTable(frame), list(frame.columns)
 
@@ -262,42 +373,25 @@ def _read_parquet(path: Path) -> Named:
     # a file, not a dataset: folders named like "year=2020" on the way to it are not columns
     with pq.ParquetFile(path) as file:
         names = file.schema_arrow.names
-        if len(set(names)) < len(names):
+        if len(set(names)) < len(names) or len(names) > _MOST_COLUMNS:
             return RawTable(pd.DataFrame()), names
         frame = file.read().to_pandas(types_mapper=pd.ArrowDtype)
-    frame = frame.reset_index(drop=True)
-    frame.columns = [str(name) for name in frame.columns]
-    return RawTable(frame), names
+    return RawTable(frame.reset_index(drop=True)), names
 
 
-def _first_line(error: Exception) -> str:
-    """Return what an exception says, as a part of a sentence."""
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    return lines[0].strip().rstrip(".;")
-
-
-def read_svmlight(path: Path, n_features: int | None = None) -> tuple[csr_array, Array]:
+def read_svmlight(
+    path: Path, n_features: int | None = None, max_memory: float | None = None
+) -> tuple[csr_array, Array]:
     """Return the matrix and the targets of an SVMlight file.
 
     The index of a feature is the index of its column, so that a file means the same whichever features occur in it; in
-    a file that counts from one, column 0 is empty.
-
-    Parameters
-    ----------
-    path : Path
-        Of a file that :func:`check_file` let pass.
-    n_features : int, default=None
-        The number of columns, if it is known.
-
-    Returns
-    -------
-    X : CSR array of shape (n_rows, n_features)
-    y : ndarray of shape (n_rows,)
+    a file that counts from one, column 0 is empty. The number of columns may be known.
     """
-    try:
+    with _blaming_the_file(path, "SVMlight"):
+        needed = _memory_of_text(path, _PER_SPARSE_BYTE)
+    check_memory(path, needed, max_memory)
+    with _blaming_the_file(path, "SVMlight"):
         X, y = load_svmlight_file(str(path), n_features=n_features, zero_based=True)
-    except Exception as error:  # whatever the parser raises, the file is what is wrong
-        raise ValueError(f"{path} cannot be read as SVMlight, {_first_line(error)}; repair the file.") from error
     if y.size == 0:
         raise ValueError(f"{path} has no rows; check how it was written.")
     if not np.isfinite(X.data).all():
@@ -309,9 +403,9 @@ def read_svmlight(path: Path, n_features: int | None = None) -> tuple[csr_array,
 
 
 def is_sparse(X: csr_array) -> bool:
-    """Return whether a matrix has mostly zeros, or is too large to be written out."""
+    """Return whether a matrix has mostly zeros, or is too large or too wide to be written out."""
     size = X.shape[0] * X.shape[1]
-    return bool(X.nnz < _DENSE * size or size > _MOST_NUMBERS)
+    return bool(X.nnz < _DENSE * size or size > _MOST_NUMBERS or X.shape[1] > _MOST_COLUMNS)
 
 
 def numbered_frame(X: csr_array, y: Array) -> pd.DataFrame:

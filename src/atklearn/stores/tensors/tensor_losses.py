@@ -11,7 +11,7 @@ import ast
 import inspect
 import linecache
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any, NamedTuple, TypeAlias
@@ -117,7 +117,7 @@ def _of_one(name: str) -> Callable[[Number], Number]:
     return lambda x: getattr(torch if isinstance(x, Tensor) else np, name)(x)
 
 
-_FUNCTIONS: dict[str, Callable[..., object]] = {
+_FUNCTIONS: Mapping[str, Callable[..., object]] = {
     "abs": abs,
     "clip": lambda x, low, high: _minimum(_maximum(x, low), high),
     "logaddexp": lambda a, b: _maximum(a, b) + torch.log1p(torch.exp(-abs(a - b))),

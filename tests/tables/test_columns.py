@@ -1,4 +1,4 @@
-"""Numbers in disguise: a column is read as numbers if all of it can be, and in one way."""
+"""Columns are read as numbers or dates if all that they hold can be, and in one way."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
 
-from atklearn.tables.kinds import as_numbers, as_text, read_column
+from atklearn.tables.columns import as_dates, as_numbers, as_text, read_column
 
 
 @pytest.mark.parametrize(
@@ -57,9 +57,11 @@ def test_only_categories_that_are_called_so_stay_text(kind):
     assert (column.kind == "text") == (kind == "category")
 
 
-def test_a_column_that_was_meant_to_be_numbers_is_told_of():
+def test_a_column_that_was_meant_to_be_numbers_or_dates_is_told_of():
     texts = [str(value) for value in range(30)]
-    assert "because of 'many'" in read_column(pd.Series([*texts, "many"], name="c")).warning
+    assert "because of 'many'; if it holds numbers" in read_column(pd.Series([*texts, "many"], name="c")).warning
+    dates = pd.date_range("1998-05-12", periods=30).strftime("%b %d %Y")
+    assert "because of 'soon'; if it holds dates" in read_column(pd.Series([*dates, "soon"], name="c")).warning
     assert "mixes '$' and '€'" in read_column(pd.Series(["$5", "€5"], name="c")).warning
     assert read_column(pd.Series(["Ulm", "5"], name="c")).warning is None
 
@@ -81,3 +83,35 @@ def test_where_numbers_are_expected_each_row_is_read():
 )
 def test_text_is_what_a_text_file_has(column, text):
     assert as_text(column).tolist() == text
+
+
+DAYS = pd.to_datetime(["1998-06-12", "1999-05-03", "2001-12-31", "2000-05-24"])
+
+
+@pytest.mark.parametrize(
+    "style",
+    [
+        "%b %d %Y", "%B %d, %Y", "%d %b %Y", "%d-%b-%Y", "%A, %B %d, %Y", "%d.%m.%Y", "%m/%d/%Y", "%Y/%m/%d",
+        "%Y-%m-%d", "%d %B %Y %H:%M",
+    ],
+)  # fmt: skip
+def test_dates_are_read_in_any_format_that_a_column_shares(style):
+    text = pd.Series([*DAYS.strftime(style), None, "n/a"])
+    column = read_column(text)
+    assert column.kind == "date"
+    assert column.values.dropna().tolist() == DAYS.tolist()
+    assert (column.date_format, column.example) == ((None, None) if style == "%Y-%m-%d" else (style, text[0]))
+    if column.date_format is not None:
+        again, wrong = as_dates(pd.Series(["2024-02-29", *text[:1], "soon"]), column.date_format)
+        assert again.tolist() == [pd.Timestamp("2024-02-29"), DAYS[0], pd.NaT]
+        assert wrong.tolist() == [False, False, True]
+
+
+@pytest.mark.parametrize("texts", [["Jun 12 1998", "soon"], ["12.06.1998", "06/12/1998"], ["May", "June"], ["10:30"]])
+def test_what_is_not_all_dates_is_text(texts):
+    assert read_column(pd.Series(texts)).kind == "text"
+
+
+def test_as_labels_dates_are_what_was_written():
+    assert read_column(pd.Series(["12/31/2001", None])).as_labels().tolist() == ["12/31/2001", pd.NA]
+    assert read_column(pd.Series(["2001-12-31", None])).as_labels().tolist() == ["2001-12-31", pd.NA]
