@@ -11,7 +11,7 @@ import ast
 import inspect
 import linecache
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cache
 from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any, NamedTuple, TypeAlias
@@ -117,14 +117,15 @@ def _of_one(name: str) -> Callable[[Number], Number]:
     return lambda x: getattr(torch if isinstance(x, Tensor) else np, name)(x)
 
 
-_FUNCTIONS: Mapping[str, Callable[..., object]] = {
+_FUNCTIONS: dict[str, Callable[..., object]] = {
     "abs": abs,
     "clip": lambda x, low, high: _minimum(_maximum(x, low), high),
     "logaddexp": lambda a, b: _maximum(a, b) + torch.log1p(torch.exp(-abs(a - b))),
     "maximum": _maximum,
     "minimum": _minimum,
     "where": _where,
-} | {name: _of_one(name) for name in ("exp", "log", "log1p", "sign", "sqrt", "square", "tanh")}
+}
+_FUNCTIONS |= {name: _of_one(name) for name in ("exp", "log", "log1p", "sign", "sqrt", "square", "tanh")}
 
 
 @cache
