@@ -8,7 +8,7 @@ from chunk_cases import assert_same_fit
 
 from atklearn import ATkClassifier, ATkClassifierCV, ATkRegressor
 from atklearn.ondisk import ArrayChunks
-from atklearn.ondisk.executor_engine import ExecutorEngine
+from atklearn.ondisk.array_chunks import ExecutorEngine
 
 
 def draw(n=3000, d=5):
@@ -39,8 +39,8 @@ BAD = {
     "no rows": (X[:0], Y[:0], None, r"expected to have rows and columns"),
     "a vector": (X[:, 0], Y, None, r"two dimensions"),
     "a list": (X[:3].tolist(), Y[:3], None, r"two dimensions, .* got list"),
-    "a folder": ("folder/", Y, None, r"expected to be that of a \.npy file, got 'folder/'"),
-    "a name as targets": (X, "y", None, r"expected to be that of a \.npy file, got 'y'"),
+    "a folder": ("folder/", Y, None, r"expected to be that of a \.npy or Parquet file, .*got 'folder/'"),
+    "a name as targets": (X, "y", None, r"expected to be that of a \.npy or Parquet file, .*got 'y'"),
 }
 
 
@@ -83,11 +83,11 @@ def test_a_memory_mapped_array_as_it_is_is_an_array_in_memory(tmp_path):
 
 
 def interrupt_at(monkeypatch, number):
-    """Raise what Ctrl-C raises at the question of a number, counted from 1."""
+    """Raise what Ctrl-C raises at the query of a number, counted from 1."""
     ask, asked = ExecutorEngine.ask, []
 
     def ask_or_stop(engine, request, chunks, **options):
-        asked.append(request.question.name)
+        asked.append(request.query.name)
         if len(asked) == number:
             raise KeyboardInterrupt
         return ask(engine, request, chunks, **options)

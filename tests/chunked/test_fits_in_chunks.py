@@ -14,11 +14,11 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from atklearn import ATkClassifier, ATkClassifierCV, ATkRegressor, ATkRegressorCV, CollapseWarning
-from atklearn.chunked import chunk_store, survey
+from atklearn.chunked import chunk_store
 from atklearn.chunked.chunk import FoldPart
-from atklearn.chunked.fleet import forget
+from atklearn.chunked.engine import forget
 from atklearn.ondisk import ArrayChunks
-from atklearn.ondisk.executor_engine import ExecutorEngine
+from atklearn.ondisk.array_chunks import ExecutorEngine
 
 
 class Cut(ArrayChunks):
@@ -61,7 +61,7 @@ def test_a_chunk_that_has_forgotten_everything_answers_as_before(monkeypatch):
     ask, asked = ExecutorEngine.ask, []
 
     def forgetful(engine, request, chunks, **options):
-        asked.append(request.question.name)
+        asked.append(request.query.name)
         if len(asked) % 5 == 0:
             forget(request.fit)
         return ask(engine, request, chunks, **options)
@@ -88,8 +88,7 @@ def test_a_small_top_is_solved_on_the_rows_that_are_in_it(loss, room, monkeypatc
     """The largest losses are fetched, as many as there is room for; the certificate is that of all rows."""
     X, f = draw(8000)
     if room is not None:
-        for module in (survey, chunk_store):
-            monkeypatch.setattr(module, "ROOM", room)
+        monkeypatch.setattr(chunk_store, "FETCHED_BYTES", room)
     options = {"loss": loss, "k": 0.03, "tol": 1e-9}
     model = ATkRegressor(**options).fit(ArrayChunks(X, chunk_size=1700), f)
     assert_same_fit(model, ATkRegressor(**options).fit(X, f))
@@ -102,7 +101,7 @@ def test_what_travels_does_not_grow_with_the_rows(monkeypatch):
 
     def weigh(engine, request, chunks, **options):
         reply = ask(engine, request, chunks, **options)
-        if request.question.name != "survey":
+        if request.query.name != "summary":
             size = len(pickle.dumps(request)) + len(pickle.dumps(reply))
             sizes[n] = max(sizes.get(n, 0), size)
         return reply

@@ -22,7 +22,7 @@ from sklearn.exceptions import ConvergenceWarning
 from atklearn import ATkClassifier, ATkClassifierCV, ATkRegressor, CollapseWarning
 from atklearn.dask import ClusterLostError, DaskChunks
 from atklearn.dask.cluster import Cluster
-from atklearn.dask.cluster_engine import ClusterEngine
+from atklearn.dask.engine import ClusterEngine
 
 CLASSES = {True: ATkClassifier, False: ATkRegressor}
 
@@ -161,12 +161,12 @@ def test_wrong_options_are_told_at_once(options, told):
 # What may happen to a cluster
 
 
-def before_question(monkeypatch, number, action):
-    """Let something happen before the question of a number, counted from 1."""
+def before_query(monkeypatch, number, action):
+    """Let something happen before the query of a number, counted from 1."""
     ask, asked = ClusterEngine.ask, []
 
     def meddle(engine, request, chunks, **options):
-        asked.append(request.question.name)
+        asked.append(request.query.name)
         if len(asked) == number:
             action()
         return ask(engine, request, chunks, **options)
@@ -181,7 +181,7 @@ def test_a_fit_survives_the_death_of_a_worker(doomed_client, monkeypatch, moment
     options = {"k": 0.6, "tol": 1e-10}
     expected = ATkClassifier(**options).fit(X, f > 0.0)
     number = int(np.random.default_rng(moment).integers(2, 40))
-    asked = before_question(monkeypatch, number, lambda: kill_one(doomed_client))
+    asked = before_query(monkeypatch, number, lambda: kill_one(doomed_client))
     blocks = da.from_array(X, chunks=(500, 5))
     persist = moment % 2 == 0
     chunks = DaskChunks(blocks, client=doomed_client, persist=persist)
@@ -201,7 +201,7 @@ def test_a_lost_cluster_is_told_and_the_fit_resumed(monkeypatch, tmp_path):
     with monkeypatch.context() as patched:
         cluster = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs="CRITICAL")
         with cluster, Client(cluster, set_as_default=False) as client:
-            before_question(patched, 45, lambda: cluster.scale(0))
+            before_query(patched, 45, lambda: cluster.scale(0))
             with pytest.raises(ClusterLostError, match=r"no workers") as lost:
                 ATkClassifier(**options).fit(DaskChunks(blocks, client=client, checkpoint=path), y)
     assert "goes on from there" in lost.value.__notes__[0]

@@ -75,7 +75,7 @@ def test_a_worker_may_die_at_work(doomed_client, data):
 
 
 def test_data_that_kill_every_worker_end_the_fit(doomed_client, monkeypatch):
-    monkeypatch.setattr("atklearn.dask.cluster_engine._MOST_DEATHS", 1)
+    monkeypatch.setattr("atklearn.dask.engine._MOST_DEATHS", 1)
     X, y, _ = made_data(20)
     engine = engine_on(lazy_array(X, 10, function=die), y, client=doomed_client, persist=False)
     with pytest.raises(ClusterLostError, match="Workers died one after the other at the same chunk"):
@@ -111,9 +111,9 @@ def test_workers_forget_a_fit_that_has_ended(client, data):
     X, y, _ = data
     rows = rows_of(engine_on(lazy_array(X, 250), y, client=client))
     rows.point(np.ones(5), 0.5 * N_ROWS).gradient()
-    assert any(client.run(remembers, rows.fleet.fit).values())
-    rows.fleet.close()
-    assert not any(client.run(remembers, rows.fleet.fit).values())
+    assert any(client.run(remembers, rows.coordinator.fit).values())
+    rows.coordinator.close()
+    assert not any(client.run(remembers, rows.coordinator.fit).values())
 
 
 @pytest.fixture

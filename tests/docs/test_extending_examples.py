@@ -20,7 +20,7 @@ from sklearn.model_selection import GridSearchCV
 import atklearn as memory
 from atklearn import ATkRegressor, ATkRegressorCV, SGDATkRegressor, compare
 from atklearn.boosting.derivatives import derivatives
-from atklearn.chunked.fleet import forget
+from atklearn.chunked.engine import forget
 from atklearn.core.problem import Problem
 from atklearn.core.solve import solve_linear
 from atklearn.losses.compiled import compiled

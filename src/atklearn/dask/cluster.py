@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, ClassVar
 
+from dask.delayed import Delayed
 from distributed import CancelledError, Client, Future, KilledWorker
 
-from atklearn.chunked.fleet import forget
+from atklearn.chunked.engine import forget
 
 __all__ = ["Cluster", "ClusterLostError", "Promise", "workers_died"]
 
@@ -66,6 +67,8 @@ class Cluster:
     PATIENCE: ClassVar[float] = 30.0
     # Seconds between two looks at who is there, while tasks run.
     GLANCE: ClassVar[float] = 0.5
+    # Seconds without any task ended, in the latter half of which a worker was paused for want of memory all along.
+    STALL: ClassVar[float] = 20.0
 
     def __init__(self, client: Client) -> None:
         if client.asynchronous:
@@ -76,6 +79,7 @@ class Cluster:
         self.workers: dict[str, int] = {}
         self._looked = -float("inf")
         self._alone_since: float | None = None
+        self._progress = (-1, 0.0)  # how many tasks of those waited for had ended, and since when it is as many
 
     @property
     def _is_closed(self) -> bool:
@@ -85,10 +89,10 @@ class Cluster:
         """Return the threads of every worker, by addresses, as they were a moment ago at most."""
         if time.monotonic() - self._looked < self.GLANCE:
             return self.workers
-        if self._is_closed:
-            raise _closed()
         try:
             self.workers = dict(self.call(self.client.scheduler.ncores, workers=None))
+        except ClusterLostError:
+            raise
         except _NO_ANSWER:
             self.workers = {}
         self._looked = time.monotonic()
@@ -102,27 +106,54 @@ class Cluster:
             )
         return self.workers
 
-    def call(self, function: Callable[..., Any], *args: Any, seconds: float | None = None, **kwargs: Any) -> Any:
+    def call(self, function: Callable[..., Any], *args: object, seconds: float | None = None, **kwargs: object) -> Any:
         """Return what a coroutine of the client returns, or raise TimeoutError."""
         limit = self.PATIENCE if seconds is None else seconds
-        return self.client.sync(lambda: function(*args, **kwargs), callback_timeout=limit)
+        with self._connected():
+            return self.client.sync(lambda: function(*args, **kwargs), callback_timeout=limit)
 
-    def compute(self, collections: Sequence[Any], **options: Any) -> list[Future]:
-        """Have something computed."""
+    @contextmanager
+    def _connected(self) -> Iterator[None]:
+        """Say that the cluster is lost, whatever the client raises, once it is closed."""
         try:
-            futures: list[Future] = self.client.compute(collections, **options)
-        except Exception as error:
             if self._is_closed:
+                raise _closed()
+            yield
+        except Exception as error:
+            if self._is_closed and not isinstance(error, ClusterLostError):
                 raise _closed() from error
             raise
+
+    def compute(self, collections: Sequence[Delayed], **options: object) -> list[Future]:
+        """Have something computed."""
+        with self._connected():
+            futures: list[Future] = self.client.compute(collections, **options)
         return futures
+
+    def refuse_paused(self, futures: Sequence[Future]) -> None:
+        """Say so if workers are paused, and nothing that is waited for goes on: what is kept does not fit there."""
+        n_ended, now = sum(future.done() for future in futures), time.monotonic()
+        if n_ended != self._progress[0]:
+            self._progress = n_ended, now
+        elif now - self._progress[1] > 0.5 * self.STALL:
+            with suppress(TimeoutError, OSError):
+                paused = set(self.look()) - set(self.call(self.client.scheduler.ncores_running, workers=None))
+                if not paused:
+                    self._progress = n_ended, now
+                elif now - self._progress[1] > self.STALL:
+                    raise ClusterLostError(
+                        f"{len(paused)} of {len(self.workers)} workers have no memory left for the data that are kept "
+                        "there, and do not go on: fit again with DaskChunks(X, persist=False), which reads for every "
+                        "pass, on workers with more memory, or with smaller chunks."
+                    )
 
     def pause(self, promises: Sequence[Promise]) -> bool:
         """Wait a moment, or until all tasks have ended; say whether they have, and raise what one has raised."""
         end = time.monotonic() + self.GLANCE
         ended = all(each.ended.wait(max(end - time.monotonic(), 0.0)) for each in promises)
-        for each in promises:
-            _raise_from(each.future)
+        with self._connected():
+            for each in promises:
+                _raise_from(each.future)
         return ended
 
     def results(self, promises: Sequence[Promise]) -> list[Any] | None:
@@ -145,9 +176,11 @@ class Cluster:
         """Wait for tasks that any worker may run; if that is not to be, nobody else needs them."""
         try:
             while any(future.status != "finished" for future in futures):
-                for future in futures:
-                    _raise_from(future)
+                with self._connected():
+                    for future in futures:
+                        _raise_from(future)
                 self.look()
+                self.refuse_paused(futures)
                 time.sleep(0.1 * self.GLANCE)
         except BaseException:
             for future in futures:
@@ -169,14 +202,13 @@ class Cluster:
 
     def cancel(self, futures: Sequence[Future]) -> None:
         """Take back tasks, whether or not there is still somebody to hear it."""
-        with suppress(*_NO_ANSWER):
+        with suppress(*_NO_ANSWER):  # ClusterLostError is a RuntimeError
             self.call(self.client.cancel, futures, asynchronous=True, force=True, seconds=10.0 * self.GLANCE)
 
     def forget(self, fit: str) -> None:
         """Let all workers forget a fit, as far as they are still there."""
-        if self.client.status == "running":
-            with suppress(*_NO_ANSWER):
-                self.call(self.client.run, forget, fit, asynchronous=True, on_error="ignore", seconds=10 * self.GLANCE)
+        with suppress(*_NO_ANSWER):
+            self.call(self.client.run, forget, fit, asynchronous=True, on_error="ignore", seconds=10.0 * self.GLANCE)
 
 
 def _raise_from(future: Future) -> None:
