@@ -1,14 +1,12 @@
-"""What is wrong with data in chunks is said in a sentence; a fit that was interrupted goes on where it stopped."""
+"""What is wrong with data in chunks, or goes wrong while they are read, is said in a sentence."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from chunk_cases import assert_same_fit
 
 from atklearn import ATkClassifier, ATkClassifierCV, ATkRegressor
 from atklearn.ondisk import ArrayChunks
-from atklearn.ondisk.array_chunks import ExecutorEngine
 
 
 def draw(n=3000, d=5):
@@ -80,75 +78,3 @@ def test_a_memory_mapped_array_as_it_is_is_an_array_in_memory(tmp_path):
     np.save(tmp_path / "X.npy", X)
     model = ATkClassifier(k=0.5).fit(np.load(tmp_path / "X.npy", mmap_mode="r"), Y)
     assert not hasattr(model, "n_passes_")
-
-
-def interrupt_at(monkeypatch, number):
-    """Raise what Ctrl-C raises at the query of a number, counted from 1."""
-    ask, asked = ExecutorEngine.ask, []
-
-    def ask_or_stop(engine, request, chunks, **options):
-        asked.append(request.query.name)
-        if len(asked) == number:
-            raise KeyboardInterrupt
-        return ask(engine, request, chunks, **options)
-
-    monkeypatch.setattr(ExecutorEngine, "ask", ask_or_stop)
-    return asked
-
-
-def test_an_interrupted_fit_leaves_the_former_model_and_goes_on_where_it_stopped(monkeypatch, tmp_path):
-    path = tmp_path / "folder" / "fit.checkpoint"
-    options = {"k": 0.5, "tol": 1e-10}
-    model = ATkClassifier(**options | {"k": 1.0}).fit(X, Y)
-    before = model.coef_.copy()
-    with monkeypatch.context() as patched:
-        whole = interrupt_at(patched, 0)
-        expected = ATkClassifier(**options).fit(ArrayChunks(X, chunk_size=700), Y)
-    with monkeypatch.context() as patched:
-        interrupt_at(patched, 3 * len(whole) // 4)
-        with pytest.raises(KeyboardInterrupt) as stopped:
-            model.set_params(k=0.5).fit(ArrayChunks(X, chunk_size=700, checkpoint=path), Y)
-    assert "goes on from there" in stopped.value.__notes__[0]
-    np.testing.assert_array_equal(model.coef_, before)
-    assert path.exists()
-    with monkeypatch.context() as patched:
-        rest = interrupt_at(patched, 0)
-        resumed = ATkClassifier(**options).fit(ArrayChunks(X, chunk_size=450, checkpoint=path), Y)
-    assert len(rest) < len(whole)
-    assert resumed.n_iter_ < expected.n_iter_
-    assert_same_fit(resumed, expected)
-    assert not path.exists()
-
-
-def test_the_checkpoint_of_another_fit_is_refused(monkeypatch, tmp_path):
-    path = tmp_path / "fit.checkpoint"
-    chunks = ArrayChunks(X, chunk_size=700, checkpoint=path)
-    with monkeypatch.context() as patched:
-        interrupt_at(patched, 30)
-        with pytest.raises(KeyboardInterrupt):
-            ATkClassifier(k=0.5).fit(chunks, Y)
-    with pytest.raises(ValueError, match=r"same fit, got one with another k"):
-        ATkClassifier(k=0.6).fit(chunks, Y)
-    with pytest.raises(ValueError, match=r"same fit, got one with another .*rows"):
-        ATkClassifier(k=0.5).fit(ArrayChunks(X[:-1], chunk_size=700, checkpoint=path), Y[:-1])
-    path.write_bytes(b"something else")
-    with pytest.raises(ValueError, match=r"cannot be read"):
-        ATkClassifier(k=0.5).fit(chunks, Y)
-
-
-def test_scores_of_finished_folds_are_not_computed_again(monkeypatch, tmp_path):
-    options = {"ks": [0.4, 1.0], "Cs": [1.0, 100.0], "cv": 3}
-    chunks = ArrayChunks(X, chunk_size=1500, checkpoint=tmp_path / "search")
-    with monkeypatch.context() as patched:
-        whole = interrupt_at(patched, 0)
-        expected = ATkClassifierCV(**options).fit(chunks, Y)
-    with monkeypatch.context() as patched:
-        interrupt_at(patched, len(whole) // 2)
-        with pytest.raises(KeyboardInterrupt):
-            ATkClassifierCV(**options).fit(chunks, Y)
-    with monkeypatch.context() as patched:
-        rest = interrupt_at(patched, 0)
-        resumed = ATkClassifierCV(**options).fit(chunks, Y)
-    assert len(rest) < 0.8 * len(whole)
-    np.testing.assert_allclose(resumed.cv_results_["mean_test_score"], expected.cv_results_["mean_test_score"])
-    assert list(tmp_path.iterdir()) == []

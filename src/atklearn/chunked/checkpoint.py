@@ -112,6 +112,7 @@ class Checkpoint:
         try:
             yield
         except Exception as error:
+            self.entries = {}
             raise self._refused(
                 "a file that an earlier fit wrote, or none yet, got one that cannot be read; name another file, or "
                 "remove it"
