@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 
-from atklearn import ATkClassifier, ATkClassifierCV, ATkRegressor
+from atklearn import ATkClassifier, ATkClassifierCV, ATkRegressor, RowBlocks, SGDATkRegressor
 from atklearn.ondisk import ArrayChunks
+from atklearn.ondisk.array_chunks import ExecutorEngine, FileRows, read_rows
 
 
 def draw(n=3000, d=5):
@@ -78,3 +81,92 @@ def test_a_memory_mapped_array_as_it_is_is_an_array_in_memory(tmp_path):
     np.save(tmp_path / "X.npy", X)
     model = ATkClassifier(k=0.5).fit(np.load(tmp_path / "X.npy", mmap_mode="r"), Y)
     assert not hasattr(model, "n_passes_")
+
+
+def before_query(monkeypatch, number, action):
+    """Let something happen before the query of a number, counted from 1."""
+    ask, asked = ExecutorEngine.ask, []
+
+    def meddle(engine, request, chunks, **options):
+        asked.append(request.query.name)
+        if len(asked) == number:
+            action()
+        return ask(engine, request, chunks, **options)
+
+    monkeypatch.setattr(ExecutorEngine, "ask", meddle)
+
+
+def replace(path):
+    np.save(path.with_name("other.npy"), X[::-1])
+    path.with_name("other.npy").replace(path)
+
+
+def write_nan(path):
+    array = np.load(path, mmap_mode="r+")
+    array[2000, 3] = np.nan
+    array.flush()
+
+
+CHANGES = {
+    "cut": lambda path: os.truncate(path, path.stat().st_size // 2),
+    "cut to nothing": lambda path: os.truncate(path, 0),
+    "replaced": replace,
+    "removed": os.unlink,
+    "written to": write_nan,
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_a_file_that_changes_while_it_is_read_is_told(monkeypatch, tmp_path, what, order):
+    """A file that is mapped, and shrinks, ends the process."""
+    path = tmp_path / "X.npy"
+    np.save(path, np.asarray(X, order=order))
+    before_query(monkeypatch, 20, lambda: CHANGES[what](path))
+    with pytest.raises(ValueError, match=r"Chunk \d of the data: The file '.*X.npy' is expected to stay as it is"):
+        ATkClassifier(k=0.5).fit(ArrayChunks(np.load(path, mmap_mode="r"), chunk_size=1000), Y)
+
+
+def test_blocks_of_a_file_that_was_cut_are_told(tmp_path):
+    np.save(tmp_path / "X.npy", X)
+    blocks = RowBlocks(np.load(tmp_path / "X.npy", mmap_mode="r"), F, chunk_size=1000)
+    os.truncate(tmp_path / "X.npy", 60_000)
+    with pytest.raises(ValueError, match="is expected to stay as it is while it is read"):
+        SGDATkRegressor(k=1.0).fit_blocks(blocks)
+
+
+@pytest.mark.parametrize("loss", ["log_loss", "hinge"])
+@pytest.mark.parametrize("number", [2, 10, 25])
+def test_nan_that_is_written_during_a_fit_is_told_with_its_chunk(monkeypatch, loss, number):
+    rows = X.copy()
+    before_query(monkeypatch, number, lambda: rows.__setitem__((1500, 2), np.nan))
+    with pytest.raises(ValueError, match=r"Chunk 1 of the data: X is expected to stay finite in a fit, got NaN"):
+        ATkClassifier(loss, k=0.8).fit(ArrayChunks(rows, chunk_size=1000), Y)
+
+
+@pytest.mark.parametrize("name", ["y", "sample_weight"])
+def test_targets_and_weights_that_turn_into_nan_are_told(monkeypatch, name):
+    y, weight = F.copy(), ONES.copy()
+    spoil = {"y": y, "sample_weight": weight}[name]
+    before_query(monkeypatch, 2, lambda: spoil.__setitem__(2500, np.nan))
+    with pytest.raises(ValueError, match=rf"Chunk 2 of the data: {name} is expected to stay finite"):
+        ATkRegressor(k=0.8).fit(ArrayChunks(X, chunk_size=1000), y, weight)
+
+
+@pytest.mark.parametrize("cut", ["rows", "columns", "both", "Fortran", "every second", "one column", "reversed"])
+@pytest.mark.parametrize("mode", ["r", "r+", "c"])
+def test_parts_of_mapped_arrays_are_read_from_their_files(tmp_path, cut, mode):
+    np.save(tmp_path / "X.npy", np.asarray(X[:50], dtype=">f4", order="F" if cut == "Fortran" else "C"))
+    mapped = np.load(tmp_path / "X.npy", mmap_mode=mode)
+    if mode != "r":
+        mapped[7, 1] = 3.0  # in memory alone for a copy on write
+    parts = {
+        "rows": mapped[10:40], "columns": mapped[:, 1:4], "both": mapped[5:, :2], "Fortran": mapped[:, 1:],
+        "every second": mapped[::2, ::2], "one column": mapped[:, 2], "reversed": mapped[::-1],
+    }  # fmt: skip
+    part = parts[cut]
+    for begin, end in ((0, 9), (3, 3), (8, 100)):
+        found = read_rows(part, slice(begin, end))
+        np.testing.assert_array_equal(found, np.array(part[begin:end]))
+        assert found.dtype.newbyteorder("=") == part.dtype.newbyteorder("=")
+    assert isinstance(FileRows.of(part), np.memmap) == (mode == "c" or cut == "reversed")

@@ -440,7 +440,7 @@ class ArrayChunks(Chunks):
         parts = [slice(begin, end) for begin, end in pairwise([0, *self.ends()])]
         if isinstance(self.X, ParquetRows):
             known = getattr(getattr(function, "__self__", None), "feature_names_in_", self.X.columns)
-            X = self.X.choose([name for name in self.X.columns if name in known])
+            X = self.X.choose([name for name in known if name in self.X.columns])
             return np.concatenate([function(X.table(part)) for part in parts])
         source = FileRows.of(self.X)
         return np.concatenate([function(source[part]) for part in parts])
