@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import signal
+import threading
 import time
 from types import SimpleNamespace
 
@@ -24,8 +26,12 @@ from dask_problems import (
     solved_by,
 )
 from distributed import Client, LocalCluster
+from distributed.core import Status
 
+from atklearn import ATkClassifierCV
+from atklearn.dask import DaskChunks
 from atklearn.dask.cluster import Cluster, ClusterLostError
+from atklearn.dask.engine import ClusterEngine
 
 pytestmark = pytest.mark.usefixtures("little_room")
 SOON = 20.0  # seconds, on a busy machine
@@ -119,8 +125,8 @@ def test_workers_forget_a_fit_that_has_ended(client, data):
 @pytest.fixture
 def small_cluster(monkeypatch):
     monkeypatch.setattr(Cluster, "PATIENCE", 1.0)
-    options = {"processes": False, "n_workers": 1, "threads_per_worker": 1, "silence_logs": "CRITICAL"}
-    with LocalCluster(dashboard_address=":0", **options) as cluster:
+    options = {"processes": False, "n_workers": 1, "threads_per_worker": 1, "memory_limit": 0}
+    with LocalCluster(dashboard_address=":0", silence_logs="CRITICAL", **options) as cluster:
         yield cluster
 
 
@@ -142,6 +148,46 @@ def test_without_scheduler_a_fit_ends(small_cluster, data):
         begin = time.monotonic()
         with pytest.raises(ClusterLostError, match="fit again"):
             solved_by(Meddling(engine, (5,), small_cluster.close))
+        assert time.monotonic() - begin < SOON
+
+
+def test_a_scheduler_that_closes_during_a_search_is_told(small_cluster, tmp_path, monkeypatch):
+    """Also while queries are taken back, which a client that is closed refuses to do."""
+    X, y, _ = made_data(600)
+    rounds, ask = itertools.count(1), ClusterEngine.ask
+
+    def close_at_work(engine, request, chunks, **options):
+        if next(rounds) == 40:
+            threading.Timer(0.1, small_cluster.close).start()
+        return ask(engine, request, chunks, **options)
+
+    monkeypatch.setattr(ClusterEngine, "ask", close_at_work)
+    with Client(small_cluster, set_as_default=False) as client:
+        blocks = lazy_array(X, 200, seconds=0.02)
+        chunks = DaskChunks(blocks, client=client, persist=False, checkpoint=tmp_path / "search")
+        with pytest.raises(ClusterLostError, match="fit again"):
+            ATkClassifierCV(ks=[0.5, 1.0], Cs=[1.0, 10.0], cv=3).fit(chunks, da.from_array(y > 0.0, chunks=200))
+
+
+@pytest.mark.parametrize("moment", ["persisting", "fitting"])
+def test_workers_without_memory_for_what_is_kept_end_the_fit(small_cluster, data, monkeypatch, moment):
+    """Dask pauses workers whose memory is full, and they stay paused where nothing can be given back."""
+    monkeypatch.setattr(Cluster, "STALL", 1.0)
+    X, y, _ = data
+
+    def pause(dask_worker):
+        dask_worker.status = Status.paused
+
+    with Client(small_cluster, set_as_default=False) as client:
+        if moment == "persisting":
+            client.run(pause)
+        begin = time.monotonic()
+        with pytest.raises(ClusterLostError, match=r"1 of 1 workers have no memory left .*persist=False"):
+            solved_by(
+                Meddling(
+                    engine_on(lazy_array(X, 1000), y, client=client, persist=True), (5,), lambda: client.run(pause)
+                )
+            )
         assert time.monotonic() - begin < SOON
 
 
