@@ -255,7 +255,7 @@ class TestEngine:
         ask, asked = new_engine.JoblibEngine.ask, []
 
         def forgetful(engine, request, chunks, **options):
-            asked.append(request.question.name)
+            asked.append(request.query.name)
             if len(asked) % 4 == 0:
                 forget(request.fit)
             return ask(engine, request, chunks, **options)
