@@ -60,24 +60,6 @@ def solved_by(engine, share=0.7):
     return solution.coef, rows.coordinator
 
 
-class Meddling:
-    """An engine before whose queries of some numbers, counted from one, something is done."""
-
-    def __init__(self, engine, numbers, action):
-        self.engine, self.numbers, self.action = engine, numbers, action
-        self.n_chunks, self.is_lazy = engine.n_chunks, engine.is_lazy
-        self.asked = 0
-
-    def ask(self, request, chunks, *, reading):
-        self.asked += 1
-        if self.asked in self.numbers:
-            self.action()
-        return self.engine.ask(request, chunks, reading=reading)
-
-    def close(self, fit):
-        self.engine.close(fit)
-
-
 class Tracked(np.ndarray):
     """An array that is counted as long as it lives."""
 

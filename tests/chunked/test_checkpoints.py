@@ -13,36 +13,24 @@ from functools import partial
 
 import numpy as np
 import pytest
-from chunk_cases import assert_same_fit
+from chunk_cases import assert_same_fit, before_queries, draw
 
 from atklearn import ATkClassifier, ATkClassifierCV, ATkRegressor
 from atklearn.chunked.checkpoint import Checkpoint
 from atklearn.ondisk import ArrayChunks
 from atklearn.ondisk.array_chunks import ExecutorEngine
 
-
-def draw(n=3000, d=5):
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((n, d))
-    return X, X @ rng.standard_normal(d) + 0.3 * rng.standard_normal(n) ** 3
-
-
 X, F = draw()
 Y = F > 0.0
 
 
+def interrupt():
+    raise KeyboardInterrupt
+
+
 def interrupt_at(monkeypatch, number):
-    """Raise what Ctrl-C raises at the query of a number, counted from 1."""
-    ask, asked = ExecutorEngine.ask, []
-
-    def ask_or_stop(engine, request, chunks, **options):
-        asked.append(request.query.name)
-        if len(asked) == number:
-            raise KeyboardInterrupt
-        return ask(engine, request, chunks, **options)
-
-    monkeypatch.setattr(ExecutorEngine, "ask", ask_or_stop)
-    return asked
+    """Raise what Ctrl-C raises at the query of a number, counted from 1; return the names of all."""
+    return before_queries(monkeypatch, ExecutorEngine, [number], interrupt)
 
 
 @pytest.fixture
@@ -249,16 +237,13 @@ def test_data_are_known_by_a_fingerprint(monkeypatch, tmp_path, weight):
 
 def test_a_second_fit_on_a_checkpoint_is_refused_while_the_first_goes_on(monkeypatch, stopped):
     path, chunks, model = stopped
-    ask, refusals = ExecutorEngine.ask, []
+    refusals = []
 
-    def ask_beside_another(engine, request, chunks, **options):
-        if not refusals and request.query.name == "gradient":
-            refusals.append(None)
-            here = threading.Thread(target=fit_beside)
-            here.start()
-            here.join()
-            refusals.append(in_another_process())
-        return ask(engine, request, chunks, **options)
+    def fit_twice():
+        here = threading.Thread(target=fit_beside)
+        here.start()
+        here.join()
+        refusals.append(in_another_process())
 
     def fit_beside():
         with pytest.raises(ValueError, match=r"another fit is writing; name another file, or wait for it") as error:
@@ -269,10 +254,10 @@ def test_a_second_fit_on_a_checkpoint_is_refused_while_the_first_goes_on(monkeyp
         code = f"from atklearn.chunked.checkpoint import Checkpoint; Checkpoint({str(path)!r}, {{}})"
         return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False).stderr
 
-    monkeypatch.setattr(ExecutorEngine, "ask", ask_beside_another)
+    before_queries(monkeypatch, ExecutorEngine, [20], fit_twice)
     fitted = model.fit(chunks, Y)
-    assert "another fit is writing" in str(refusals[1])
-    assert "another fit is writing" in refusals[2]
+    assert "another fit is writing" in str(refusals[0])
+    assert "another fit is writing" in refusals[1]
     assert_same_fit(fitted, ATkClassifier(k=0.5).fit(X, Y), rtol=1e-3)
     assert list(path.parent.iterdir()) == []
     ATkClassifier(k=0.5).fit(chunks, Y)  # the name is free again

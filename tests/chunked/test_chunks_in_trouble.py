@@ -6,16 +6,11 @@ import os
 
 import numpy as np
 import pytest
+from chunk_cases import before_queries, draw
 
 from atklearn import ATkClassifier, ATkClassifierCV, ATkRegressor, RowBlocks, SGDATkRegressor
 from atklearn.ondisk import ArrayChunks
 from atklearn.ondisk.array_chunks import ExecutorEngine, FileRows, read_rows
-
-
-def draw(n=3000, d=5):
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((n, d))
-    return X, X @ rng.standard_normal(d) + 0.3 * rng.standard_normal(n) ** 3
 
 
 def spoiled(array, place, value):
@@ -83,19 +78,6 @@ def test_a_memory_mapped_array_as_it_is_is_an_array_in_memory(tmp_path):
     assert not hasattr(model, "n_passes_")
 
 
-def before_query(monkeypatch, number, action):
-    """Let something happen before the query of a number, counted from 1."""
-    ask, asked = ExecutorEngine.ask, []
-
-    def meddle(engine, request, chunks, **options):
-        asked.append(request.query.name)
-        if len(asked) == number:
-            action()
-        return ask(engine, request, chunks, **options)
-
-    monkeypatch.setattr(ExecutorEngine, "ask", meddle)
-
-
 def replace(path):
     np.save(path.with_name("other.npy"), X[::-1])
     path.with_name("other.npy").replace(path)
@@ -122,7 +104,7 @@ def test_a_file_that_changes_while_it_is_read_is_told(monkeypatch, tmp_path, wha
     """A file that is mapped, and shrinks, ends the process."""
     path = tmp_path / "X.npy"
     np.save(path, np.asarray(X, order=order))
-    before_query(monkeypatch, 20, lambda: CHANGES[what](path))
+    before_queries(monkeypatch, ExecutorEngine, [20], lambda: CHANGES[what](path))
     with pytest.raises(ValueError, match=r"Chunk \d of the data: The file '.*X.npy' is expected to stay as it is"):
         ATkClassifier(k=0.5).fit(ArrayChunks(np.load(path, mmap_mode="r"), chunk_size=1000), Y)
 
@@ -139,7 +121,7 @@ def test_blocks_of_a_file_that_was_cut_are_told(tmp_path):
 @pytest.mark.parametrize("number", [2, 10, 25])
 def test_nan_that_is_written_during_a_fit_is_told_with_its_chunk(monkeypatch, loss, number):
     rows = X.copy()
-    before_query(monkeypatch, number, lambda: rows.__setitem__((1500, 2), np.nan))
+    before_queries(monkeypatch, ExecutorEngine, [number], lambda: rows.__setitem__((1500, 2), np.nan))
     with pytest.raises(ValueError, match=r"Chunk 1 of the data: X is expected to stay finite in a fit, got NaN"):
         ATkClassifier(loss, k=0.8).fit(ArrayChunks(rows, chunk_size=1000), Y)
 
@@ -148,7 +130,7 @@ def test_nan_that_is_written_during_a_fit_is_told_with_its_chunk(monkeypatch, lo
 def test_targets_and_weights_that_turn_into_nan_are_told(monkeypatch, name):
     y, weight = F.copy(), ONES.copy()
     spoil = {"y": y, "sample_weight": weight}[name]
-    before_query(monkeypatch, 2, lambda: spoil.__setitem__(2500, np.nan))
+    before_queries(monkeypatch, ExecutorEngine, [2], lambda: spoil.__setitem__(2500, np.nan))
     with pytest.raises(ValueError, match=rf"Chunk 2 of the data: {name} is expected to stay finite"):
         ATkRegressor(k=0.8).fit(ArrayChunks(X, chunk_size=1000), y, weight)
 

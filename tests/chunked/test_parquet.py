@@ -6,13 +6,14 @@ import os
 import pickle
 import sys
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from multiprocessing import get_context
 
 import numpy as np
 import pandas as pd
 import pyarrow.dataset
 import pytest
-from chunk_cases import assert_same_fit
+from chunk_cases import assert_same_fit, before_queries
 
 from atklearn import ATkClassifier, ATkRegressor, ATkRegressorCV
 from atklearn.ondisk import ArrayChunks
@@ -125,15 +126,8 @@ def test_missing_numbers_are_told_with_their_chunk(tmp_path, frame):
 
 
 def test_files_that_change_while_they_are_read_are_told(folder, monkeypatch):
-    ask, asked = ExecutorEngine.ask, []
-
-    def cut(engine, request, chunks, **options):
-        asked.append(None)
-        if len(asked) == 10:
-            os.truncate(folder / "part-1.parquet", 1000)
-        return ask(engine, request, chunks, **options)
-
-    monkeypatch.setattr(ExecutorEngine, "ask", cut)
+    cut = partial(os.truncate, folder / "part-1.parquet", 1000)
+    before_queries(monkeypatch, ExecutorEngine, [10], cut)
     with pytest.raises(
         ValueError, match=r"Chunk \d of the data: The file '.*part-1.parquet' is expected to stay as it is"
     ):

@@ -210,8 +210,3 @@ def test_errors_of_the_data_come_as_they_are(where, data):
     X[1700, 2] = np.nan
     with pytest.raises(ValueError, match=r"Chunk 3 of the data: .*NaN"):
         solved_by(engine_on(array(X, 500), y, **where))
-
-
-def test_persist_is_true_or_false_or_auto(data):
-    with pytest.raises(ValueError, match="persist is expected to be True, False or 'auto', got 'yes'"):
-        engine_on(array(data[0], 500), data[1], persist="yes")

@@ -12,9 +12,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from chunk_cases import CUTS, N_PROBLEMS, assert_same_fit, cuts, draw_case
+from chunk_cases import CUTS, N_PROBLEMS, assert_same_fit, before_queries, cuts, draw, draw_case
 from dask import delayed
-from dask_problems import kill_one
 from distributed import Client, LocalCluster
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -67,14 +66,8 @@ def test_coefficients_are_those_in_memory_however_rows_are_cut(seed):
         assert model.feature_names_in_.tolist() == list(X.columns)
 
 
-def draw(n=2000, d=5, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((n, d))
-    return X, X @ rng.standard_normal(d) + 0.3 * rng.standard_normal(n) ** 3
-
-
 def test_predictions_are_lazy_and_those_in_memory():
-    X, f = draw()
+    X, f = draw(2000)
     y = np.where(f > 1.0, "high", np.where(f > -1.0, "middle", "low"))
     ends = [0, 300, 300, 1500, 2000]
     array, (table, labels, _) = cut_array(X, ends), as_tables(X, y, None, ends)
@@ -162,38 +155,6 @@ def test_wrong_options_are_told_at_once(options, told):
         DaskChunks(da.ones((3, 2)), **options)
 
 
-# What may happen to a cluster
-
-
-def before_query(monkeypatch, number, action):
-    """Let something happen before the query of a number, counted from 1."""
-    ask, asked = ClusterEngine.ask, []
-
-    def meddle(engine, request, chunks, **options):
-        asked.append(request.query.name)
-        if len(asked) == number:
-            action()
-        return ask(engine, request, chunks, **options)
-
-    monkeypatch.setattr(ClusterEngine, "ask", meddle)
-    return asked
-
-
-@pytest.mark.parametrize("moment", [1, 4])
-def test_a_fit_survives_the_death_of_a_worker(doomed_client, monkeypatch, moment):
-    X, f = draw(4000)
-    options = {"k": 0.6, "tol": 1e-10}
-    expected = ATkClassifier(**options).fit(X, f > 0.0)
-    number = int(np.random.default_rng(moment).integers(2, 40))
-    asked = before_query(monkeypatch, number, lambda: kill_one(doomed_client))
-    blocks = da.from_array(X, chunks=(500, 5))
-    persist = moment % 2 == 0
-    chunks = DaskChunks(blocks, client=doomed_client, persist=persist)
-    model = ATkClassifier(**options).fit(chunks, da.from_array(f > 0.0, chunks=500))
-    assert len(asked) > number
-    assert_same_fit(model, expected)
-
-
 def test_a_lost_cluster_is_told_and_the_fit_resumed(monkeypatch, tmp_path):
     X, f = draw(4000)
     path = tmp_path / "fit.checkpoint"
@@ -205,7 +166,7 @@ def test_a_lost_cluster_is_told_and_the_fit_resumed(monkeypatch, tmp_path):
     with monkeypatch.context() as patched:
         cluster = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs="CRITICAL")
         with cluster, Client(cluster, set_as_default=False) as client:
-            before_query(patched, 45, lambda: cluster.scale(0))
+            before_queries(patched, ClusterEngine, [45], lambda: cluster.scale(0))
             with pytest.raises(ClusterLostError, match=r"no workers") as lost:
                 ATkClassifier(**options).fit(DaskChunks(blocks, client=client, checkpoint=path), y)
     assert "goes on from there" in lost.value.__notes__[0]

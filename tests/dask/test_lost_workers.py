@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import signal
 import threading
 import time
@@ -11,9 +10,9 @@ from types import SimpleNamespace
 import dask.array as da
 import numpy as np
 import pytest
+from chunk_cases import before_queries
 from dask_problems import (
     N_ROWS,
-    Meddling,
     die,
     engine_on,
     kill_one,
@@ -53,13 +52,12 @@ def is_soon(condition):
 
 
 @pytest.mark.parametrize("persist", [True, False])
-def test_a_fit_outlives_its_workers(doomed_client, data, expected, persist):
+def test_a_fit_outlives_its_workers(doomed_client, data, expected, persist, monkeypatch):
     X, y, _ = data
     engine = engine_on(lazy_array(X, 250), y, client=doomed_client, persist=persist)
-    rounds = (1, 30, 80)
-    meddling = Meddling(engine, rounds, lambda: kill_one(doomed_client))
-    found, _ = solved_by(meddling)
-    assert meddling.asked > max(rounds)
+    asked = before_queries(monkeypatch, ClusterEngine, (1, 30, 80), lambda: kill_one(doomed_client))
+    found, _ = solved_by(engine)
+    assert len(asked) > 80
     np.testing.assert_allclose(found, expected, rtol=0.0, atol=1e-6)
 
 
@@ -88,11 +86,12 @@ def test_data_that_kill_every_worker_end_the_fit(doomed_client, monkeypatch):
         solved_by(engine)
 
 
-def test_data_that_nobody_can_make_again_end_the_fit(doomed_client, data):
+def test_data_that_nobody_can_make_again_end_the_fit(doomed_client, data, monkeypatch):
     X, y, _ = data
     future = doomed_client.scatter(X, workers=[oldest(doomed_client)[0]])
     blocks = da.from_delayed(future, shape=X.shape, dtype=X.dtype)
-    engine = Meddling(engine_on(blocks, y, client=doomed_client, persist=True), (5,), lambda: kill_one(doomed_client))
+    engine = engine_on(blocks, y, client=doomed_client, persist=True)
+    before_queries(monkeypatch, ClusterEngine, [5], lambda: kill_one(doomed_client))
     with pytest.raises(ClusterLostError, match="The cluster has lost data or tasks of this fit"):
         solved_by(engine)
 
@@ -131,37 +130,33 @@ def small_cluster(monkeypatch):
 
 
 @pytest.mark.parametrize("persist", [True, False])
-def test_without_workers_a_fit_ends(small_cluster, data, persist):
+def test_without_workers_a_fit_ends(small_cluster, data, persist, monkeypatch):
     X, y, _ = data
     with Client(small_cluster, set_as_default=False) as client:
         engine = engine_on(lazy_array(X, 1000), y, client=client, persist=persist)
+        before_queries(monkeypatch, ClusterEngine, [5], lambda: small_cluster.scale(0))
         begin = time.monotonic()
         with pytest.raises(ClusterLostError, match="no workers for 1 seconds: start some, and fit again"):
-            solved_by(Meddling(engine, (5,), lambda: small_cluster.scale(0)))
+            solved_by(engine)
         assert time.monotonic() - begin < SOON
 
 
-def test_without_scheduler_a_fit_ends(small_cluster, data):
+def test_without_scheduler_a_fit_ends(small_cluster, data, monkeypatch):
     X, y, _ = data
     with Client(small_cluster, set_as_default=False) as client:
         engine = engine_on(lazy_array(X, 1000), y, client=client, persist=False)
+        before_queries(monkeypatch, ClusterEngine, [5], small_cluster.close)
         begin = time.monotonic()
         with pytest.raises(ClusterLostError, match="fit again"):
-            solved_by(Meddling(engine, (5,), small_cluster.close))
+            solved_by(engine)
         assert time.monotonic() - begin < SOON
 
 
 def test_a_scheduler_that_closes_during_a_search_is_told(small_cluster, tmp_path, monkeypatch):
     """Also while queries are taken back, which a client that is closed refuses to do."""
     X, y, _ = made_data(600)
-    rounds, ask = itertools.count(1), ClusterEngine.ask
-
-    def close_at_work(engine, request, chunks, **options):
-        if next(rounds) == 40:
-            threading.Timer(0.1, small_cluster.close).start()
-        return ask(engine, request, chunks, **options)
-
-    monkeypatch.setattr(ClusterEngine, "ask", close_at_work)
+    closing = threading.Timer(0.1, small_cluster.close)
+    before_queries(monkeypatch, ClusterEngine, [40], closing.start)
     with Client(small_cluster, set_as_default=False) as client:
         blocks = lazy_array(X, 200, seconds=0.02)
         chunks = DaskChunks(blocks, client=client, persist=False, checkpoint=tmp_path / "search")
@@ -181,13 +176,10 @@ def test_workers_without_memory_for_what_is_kept_end_the_fit(small_cluster, data
     with Client(small_cluster, set_as_default=False) as client:
         if moment == "persisting":
             client.run(pause)
+        before_queries(monkeypatch, ClusterEngine, [5], lambda: client.run(pause))
         begin = time.monotonic()
         with pytest.raises(ClusterLostError, match=r"1 of 1 workers have no memory left .*persist=False"):
-            solved_by(
-                Meddling(
-                    engine_on(lazy_array(X, 1000), y, client=client, persist=True), (5,), lambda: client.run(pause)
-                )
-            )
+            solved_by(engine_on(lazy_array(X, 1000), y, client=client, persist=True))
         assert time.monotonic() - begin < SOON
 
 

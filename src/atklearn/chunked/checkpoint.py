@@ -26,7 +26,6 @@ from atklearn.chunked.chunk import (
     Combination,
     Constant,
     Ids,
-    Moved,
     Prediction,
     Recipe,
     RowView,
@@ -39,7 +38,7 @@ from atklearn.chunked.chunk import (
 from atklearn.chunked.chunk_store import ChunkedDensity, ChunkedRows, Counted, FetchedRows
 from atklearn.core.coordinates import Units
 from atklearn.core.point import Point
-from atklearn.core.problem import Solution, StopReason
+from atklearn.core.problem import Certificate, Solution, StopReason
 from atklearn.encoding.encoded import Problems
 from atklearn.losses.individual import Array
 
@@ -47,7 +46,7 @@ __all__ = ["Checkpoint", "described"]
 
 _FORMAT, _VERSION = "atklearn checkpoint", 1
 _RECIPES: dict[str, Any] = {
-    kind.__name__: kind for kind in (Combination, Constant, Moved, Prediction, Scaled, Scattered, Smoothed)
+    kind.__name__: kind for kind in (Combination, Constant, Prediction, Scaled, Scattered, Smoothed)
 }
 # Parameters that say how far to go, or how to tell of it: a fit may be resumed with others.
 _UNIMPORTANT = ("tol", "max_iter", "warm_start", "verbose", "solver", "refit", "n_jobs")
@@ -192,17 +191,8 @@ class Checkpoint:
             coef = _floats(arrays["coef"], rows.n_columns)
             if not smoothing > 0.0:
                 raise ValueError("The smoothing is not positive.")
-        return Solution(
-            coef=coef,
-            intercept=0.0,
-            density=ChunkedDensity(rows, density),
-            threshold=0.0,
-            objective=np.inf,
-            dual_gap=np.inf,
-            n_iter=0,
-            stop_reason=StopReason.MAX_ITER,
-            smoothing=smoothing,
-        )
+        begun = Certificate(coef, 0.0, ChunkedDensity(rows, density), 0.0, objective=np.inf, dual_gap=np.inf)
+        return Solution.of(begun, tol=0.0, n_iter=0, otherwise=StopReason.MAX_ITER, smoothing=smoothing)
 
     # Scores
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from atklearn.chunked.queries import Answer, Query
 
 __all__ = [
-    "Block", "Chunk", "Combination", "Constant", "FoldPart", "Ids", "Labels", "Memory", "MissingVectorError", "Moved",
+    "Block", "Chunk", "Combination", "Constant", "FoldPart", "Ids", "Labels", "Memory", "MissingVectorError",
     "Prediction", "Recipe", "RowView", "Rows", "Scaled", "Scattered", "Smoothed", "Values", "Vector", "as_features",
     "lineage", "row_ids", "settle",
 ]  # fmt: skip
@@ -162,28 +162,11 @@ class Recipe(ABC):
 
 @dataclass(frozen=True)
 class Prediction(Recipe):
-    """Predictions ``X z``."""
+    """Predictions ``X z``; without a look at X where ``origin + t along + offset`` is the same, and remembered."""
 
     view: RowView
     z: Array
-
-    def make(self, chunk: Chunk) -> Array:
-        """Read the features, unless all is zero."""
-        if not self.z.any():
-            return np.zeros(chunk.n_rows(self.view))
-        matrix = chunk.matrix(self.view)
-        predictions = matrix.predict(*matrix.split(self.z), np.empty(matrix.n_rows))
-        chunk.refuse_spoiled(predictions)
-        return predictions
-
-
-@dataclass(frozen=True)
-class Moved(Recipe):
-    """Predictions ``origin + t along + offset``; if these are gone, ``X z`` of where that leads to."""
-
-    view: RowView
-    z: Array
-    origin: int
+    origin: int | None = None
     t: float = 0.0
     along: int | None = None
     offset: float = 0.0
@@ -191,17 +174,26 @@ class Moved(Recipe):
     @property
     def shortcut(self) -> tuple[int, ...]:
         """Where it comes from, and along what."""
-        return (self.origin,) if self.along is None else (self.origin, self.along)
+        return tuple(token for token in (self.origin, self.along) if token is not None)
+
+    def reads(self, held: Set[int]) -> bool:
+        """Say whether it takes the features where some vectors are remembered."""
+        return bool(self.z.any()) and (self.origin is None or not held >= set(self.shortcut))
 
     def make(self, chunk: Chunk) -> Array:
-        """Add up what is remembered, or read the features."""
-        held = [vector for vector in map(chunk.held, self.shortcut) if vector is not None]
-        if len(held) < len(self.shortcut):
-            return Prediction(self.token, self.view, self.z).make(chunk)
-        out = held[0] + self.offset
-        if self.along is not None:
-            threads.over_rows(add_scaled, out.size, 1.0, self.t, held[1], out)
-        return out
+        """Add up what is remembered, or read the features, unless all is zero."""
+        held = chunk.memory.vectors
+        if self.origin is not None and held.keys() >= set(self.shortcut):
+            out = held[self.origin] + self.offset
+            if self.along is not None:
+                threads.over_rows(add_scaled, out.size, 1.0, self.t, held[self.along], out)
+            return out
+        if not self.z.any():
+            return np.zeros(chunk.n_rows(self.view))
+        matrix = chunk.matrix(self.view)
+        predictions = matrix.predict(*matrix.split(self.z), np.empty(matrix.n_rows))
+        chunk.refuse_spoiled(predictions)
+        return predictions
 
 
 @dataclass(frozen=True)
@@ -561,10 +553,6 @@ class Chunk:
         )
 
     # Vectors
-
-    def held(self, token: int) -> Array | None:
-        """Return a vector if it is remembered."""
-        return self.memory.vectors.get(token)
 
     def vector(self, token: int) -> Array:
         """Return a vector, made if need be, as are those it is made from."""

@@ -16,6 +16,7 @@ from weakref import ref
 import numpy as np
 import numpy.typing as npt
 
+from atklearn.chunked import queries
 from atklearn.chunked.chunk import (
     Block,
     Chunk,
@@ -23,7 +24,6 @@ from atklearn.chunked.chunk import (
     Constant,
     Ids,
     Memory,
-    Moved,
     Prediction,
     Recipe,
     Rows,
@@ -36,25 +36,7 @@ from atklearn.chunked.chunk import (
     row_ids,
 )
 from atklearn.chunked.engine import Coordinator
-from atklearn.chunked.queries import (
-    Curvature,
-    DensityMass,
-    Extremes,
-    FetchRows,
-    FetchVector,
-    GramProduct,
-    LossesBetween,
-    Pieces,
-    ProofSums,
-    Pull,
-    Query,
-    SideSums,
-    StateRef,
-    Sums,
-    ThresholdSums,
-    TopThreshold,
-    merged_pieces,
-)
+from atklearn.chunked.queries import Extremes, Pieces, Query, Sums
 from atklearn.core.coordinates import Units, convert, helpful_units
 from atklearn.core.packed import PackedSymmetric
 from atklearn.core.point import Bound, Form, Gram, Point, Reading, SettledSums, Sides
@@ -98,8 +80,8 @@ class ChunkedDensity:
         self.rows, self.vector, self.k = rows, vector, k
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Array:
-        pieces = self.rows.coordinator.ask(FetchVector(self.rows.view, self.vector.token, self.k), self.vector)
-        return np.asarray(merged_pieces(pieces)[1], dtype=dtype)
+        pieces = self.rows.coordinator.ask(queries.FetchVector(self.rows.view, self.vector.token, self.k), self.vector)
+        return np.asarray(queries.merged_pieces(pieces)[1], dtype=dtype)
 
 
 Density: TypeAlias = ChunkedDensity | Array | None
@@ -213,13 +195,13 @@ class ChunkState:
     direction : Vector, default=None
     density : Vector, default=None
         Densities as they are given; those of the last smoothing if None.
-    curvature : Curvature, default=None
+    curvature : queries.Curvature, default=None
         The curvature that was last asked for, which is likely to be asked for next.
     """
 
     def __init__(
         self, rows: ChunkedRows, z: Array, k: float, start: Vector, t: float = 0.0, direction: Vector | None = None,
-        density: Vector | None = None, curvature: Curvature | None = None,
+        density: Vector | None = None, curvature: queries.Curvature | None = None,
     ) -> None:  # fmt: skip
         self.rows, self.z, self.k = rows, z, k
         self.start, self.t, self.direction = start, t, direction
@@ -241,7 +223,7 @@ class ChunkState:
         """The predictions."""
         if self.direction is not None:
             name, view = self.rows.coordinator.name(), self.rows.view
-            self.start = Vector(Moved(name, view, self.z, self.start.token, self.t, self.direction.token))
+            self.start = Vector(Prediction(name, view, self.z, self.start.token, self.t, self.direction.token))
             self.direction = None
         return self.start
 
@@ -250,11 +232,11 @@ class ChunkState:
         return ChunkState(self.rows, z, self.k, start, t, direction, curvature=self.curvature)
 
     @property
-    def reference(self) -> StateRef:
+    def reference(self) -> queries.StateRef:
         """The state as queries name it."""
         density = None if self.centre is not None or self.density is None else self.density.token
         centre = self.f.token if self.centre is None else self.centre.token
-        return StateRef(self.k, self.f.token, centre, self.mu, self.lam, density)
+        return queries.StateRef(self.k, self.f.token, centre, self.mu, self.lam, density)
 
     def ask(self, query: Query, *more: Vector) -> Sums:
         """Ask about the state, and let the chunks make what moves have left to make."""
@@ -324,10 +306,11 @@ class ChunkedRows(Store):
         """Return the rows at ``f + amount``."""
         z, last = state.z.copy(), state.f.recipe
         z[self.ones] += amount
-        if isinstance(last, Moved) and not self.coordinator.holds(state.f):  # still to be made: as one move with this
+        assert isinstance(last, Prediction)
+        if last.origin is not None and not self.coordinator.holds(state.f):  # still to be made: as one move with this
             move = replace(last, token=self.coordinator.name(), z=z, offset=last.offset + amount)
         else:
-            move = Moved(self.coordinator.name(), self.view, z, state.f.token, offset=amount)
+            move = Prediction(self.coordinator.name(), self.view, z, state.f.token, offset=amount)
         shifted = state.moved(z, Vector(move))
         shifted.density = self._density(state)
         if state.range is not None:
@@ -353,7 +336,7 @@ class ChunkedRows(Store):
         if state.range is None:
             centre = self._density(state)
             at = replace(state.reference, centre=centre.token)
-            state.range = found = state.ask(ThresholdSums(self.view, at, 0.0), centre)["range"]
+            state.range = found = state.ask(queries.ThresholdSums(self.view, at, 0.0), centre)["range"]
             return found.low, found.high
         return state.range.low, state.range.high
 
@@ -365,8 +348,8 @@ class ChunkedRows(Store):
         """Return the sums at a threshold, and the state with the densities there."""
         t, way = (0.0, None) if along is None else (state.t, along.vector)
         f = state.f if along is None or state.direction is None else state.start
-        at = StateRef(state.k, f.token, centre.vector.token, mu, lam)
-        query = ThresholdSums(self.view, at, lam, t, None if way is None else way.token)
+        at = queries.StateRef(state.k, f.token, centre.vector.token, mu, lam)
+        query = queries.ThresholdSums(self.view, at, lam, t, None if way is None else way.token)
         found = self.coordinator.ask(query, f, centre.vector, *(() if way is None else (way,)))
         settled = state.moved(state.z, state.start, state.t, state.direction)
         settled.centre, settled.mu, settled.lam, settled.range = centre.vector, mu, lam, found["range"]
@@ -374,9 +357,9 @@ class ChunkedRows(Store):
 
     def top(self, state: ChunkState, centre: ChunkedDensity, mu: float) -> float:
         """Return the threshold above which every density is zero."""
-        at = StateRef(state.k, state.start.token, centre.vector.token, mu)
+        at = queries.StateRef(state.k, state.start.token, centre.vector.token, mu)
         way = state.direction
-        query = TopThreshold(self.view, at, state.t, None if way is None else way.token)
+        query = queries.TopThreshold(self.view, at, state.t, None if way is None else way.token)
         more = () if way is None else (way,)
         return float(self.coordinator.ask(query, state.start, centre.vector, *more)["top"].high)
 
@@ -405,7 +388,7 @@ class ChunkedRows(Store):
                 density = self.densities(state)
                 _, state.ahead = self.smoothed(state, density, _SHRINK * state.mu, state.lam)
             states = [state] if state.ahead is None else [state, state.ahead]
-            query = Pull(self.view, tuple(each.reference for each in states), curvature)
+            query = queries.Pull(self.view, tuple(each.reference for each in states), curvature)
             pulled = state.ask(query, *(() if state.ahead is None else state.ahead.needed()))
             for number, each in enumerate(states):
                 each.pulled = pulled[number]
@@ -416,10 +399,10 @@ class ChunkedRows(Store):
         """Return the weighted Gram matrix, at the smoothing of the state."""
         assert mu == state.mu
         share = None if most is None or most >= self.n_rows else most / self.n_rows
-        wanted = Curvature(form, cautious and self.kink is Kink.NONE, share, seed)
+        wanted = queries.Curvature(form, cautious and self.kink is Kink.NONE, share, seed)
         if state.pulled is None or "curvature" not in state.pulled or not wanted.is_like(state.curvature):
             state.curvature = wanted
-            others = state.ask(Pull(self.view, (state.reference,), wanted, gradient=state.pulled is None))[0]
+            others = state.ask(queries.Pull(self.view, (state.reference,), wanted, gradient=state.pulled is None))[0]
             state.pulled = Sums((state.pulled or {}) | others)
         found, curvature = state.pulled.pop("curvature"), state.curvature
         assert curvature is not None
@@ -428,7 +411,7 @@ class ChunkedRows(Store):
             at = state.reference
 
             def product(v: Array) -> Array:
-                return np.asarray(state.ask(GramProduct(self.view, at, curvature, v))["product"])
+                return np.asarray(state.ask(queries.GramProduct(self.view, at, curvature, v))["product"])
 
             return gram._replace(product=product, diagonal=np.array(found["diagonal"]))
         if form == "packed":
@@ -441,7 +424,7 @@ class ChunkedRows(Store):
 
     def sides(self, state: ChunkState) -> Sides:
         """Return pulls and masses."""
-        return Sides(*state.ask(SideSums(self.view, state.reference))["sides"].tolist())
+        return Sides(*state.ask(queries.SideSums(self.view, state.reference))["sides"].tolist())
 
     def scaled(self, state: ChunkState, up: float, down: float, level: float) -> ChunkState:
         """Return the state with other densities."""
@@ -452,7 +435,7 @@ class ChunkedRows(Store):
     def bound(self, exact: ChunkState, feasible: ChunkState, lam: float) -> Bound:
         """Return the sums over all rows."""
         density, f = self._density(feasible), exact.f
-        query = ProofSums(self.view, feasible.reference, f.token, density.token, lam)
+        query = queries.ProofSums(self.view, feasible.reference, f.token, density.token, lam)
         return Bound(*feasible.ask(query, f, density)["sums"].tolist())
 
     def least(self, state: ChunkState) -> float:
@@ -467,7 +450,7 @@ class ChunkedRows(Store):
         self, state: ChunkState, low: float, high: float, share: float, by_count: bool, without: Vector | None = None
     ) -> Sums:
         token, more = (None, ()) if without is None else (without.token, (without,))
-        query = LossesBetween(self.view, state.f.token, low, high, share, by_count, token)
+        query = queries.LossesBetween(self.view, state.f.token, low, high, share, by_count, token)
         found: Sums = self.coordinator.ask(query, state.f, *more)
         return found
 
@@ -491,11 +474,11 @@ class ChunkedRows(Store):
         else:
             ranked, left = Ranked(above, higher), {}
         token, more = (None, ()) if without is None else (without.token, (without,))
-        query = FetchRows(self.view, state.f.token, ranked.value, left, token)
+        query = queries.FetchRows(self.view, state.f.token, ranked.value, left, token)
         pieces: Pieces = self.coordinator.ask(query, state.f, *more)
         if beside is not None:
             pieces = (*pieces, beside.columns)
-        return ChunkedSubset(self, merged_pieces(pieces))
+        return ChunkedSubset(self, queries.merged_pieces(pieces))
 
     def _ties(self, state: ChunkState, value: float, count: int, without: Vector | None) -> dict[int, int]:
         """Return how many rows with just that loss are taken from each chunk, for the number to be as wanted."""
@@ -564,7 +547,7 @@ class ChunkedRows(Store):
         vectors = tuple(self.vector_of(density, k) for _, density in terms)
         factors = tuple((factor, vector.token) for (factor, _), vector in zip(terms, vectors, strict=True))
         blend = Combination(self.coordinator.name(), factors, -1.0 if self.kink.is_two_sided else 0.0)
-        mass = self.coordinator.ask(DensityMass(self.view, blend.token), Vector(blend, vectors))["mass"]
+        mass = self.coordinator.ask(queries.DensityMass(self.view, blend.token), Vector(blend, vectors))["mass"]
         scaled = replace(blend, token=self.coordinator.name(), scale=min(k / mass, 1.0) if mass > 0.0 else 1.0)
         return ChunkedDensity(self, Vector(scaled, vectors))
 

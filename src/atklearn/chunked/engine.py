@@ -19,7 +19,6 @@ from atklearn.chunked.chunk import (
     Chunk,
     Memory,
     MissingVectorError,
-    Moved,
     Prediction,
     Recipe,
     Vector,
@@ -167,7 +166,7 @@ class Coordinator:
         asked once more, with its data and all recipes that lead to the vectors.
         """
         recipes = lineage(vectors, self._held)
-        reading = query.reads or any(self._reads(recipe) for recipe in recipes)
+        reading = query.reads or any(isinstance(each, Prediction) and each.reads(self._held) for each in recipes)
         beside = self._unmade(recipes) if reading else ()
         recipes = (*recipes, *beside)
         needed = self._needed({recipe.token for recipe in recipes} | self._held)
@@ -202,13 +201,11 @@ class Coordinator:
         """Return how to make the predictions that somebody holds and nobody has asked for yet."""
         known = self._held.union(recipe.token for recipe in recipes)
         waiting = {vector.token: vector.recipe for holder in self.holders for vector in holder.needed()}
-        return tuple(each for token, each in waiting.items() if token not in known and isinstance(each, Prediction))
-
-    def _reads(self, recipe: Recipe) -> bool:
-        """Say whether a recipe needs the features."""
-        if isinstance(recipe, Moved):
-            return bool(recipe.z.any()) and not self._held.issuperset(recipe.shortcut)
-        return isinstance(recipe, Prediction) and bool(recipe.z.any())
+        return tuple(
+            each
+            for token, each in waiting.items()
+            if token not in known and isinstance(each, Prediction) and each.origin is None
+        )
 
     def close(self) -> None:
         """Let the chunks forget all."""

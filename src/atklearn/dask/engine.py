@@ -30,7 +30,6 @@ from distributed import Client, Future, futures_of
 from atklearn.chunked.chunk import Block, Rows, Values
 from atklearn.chunked.engine import Reply, Request, answer, forget
 from atklearn.dask.cluster import Cluster, Promise, workers_died
-from atklearn.runtime.messages import shown
 from atklearn.runtime.threads import thread_count
 
 __all__ = ["ClusterEngine", "DaskBlocks", "LocalEngine", "Readers", "allot", "dask_engine"]
@@ -108,8 +107,6 @@ def dask_engine(
     >>> summarize(Coordinator(engine), 3, has_labels=False).counted().n_rows
     10
     """
-    if persist not in (True, False, "auto"):
-        raise ValueError(f"persist is expected to be True, False or 'auto', got {shown(persist)}.")
     if client is None:
         try:
             client = distributed.default_client()
