@@ -168,7 +168,7 @@ def test_a_lost_cluster_is_told_and_the_fit_resumed(monkeypatch, tmp_path):
         with cluster, Client(cluster, set_as_default=False) as client:
             before_queries(patched, ClusterEngine, [45], lambda: cluster.scale(0))
             with pytest.raises(ClusterLostError, match=r"no workers") as lost:
-                ATkClassifier(**options).fit(DaskChunks(blocks, client=client, checkpoint=path), y)
+                ATkClassifier(**options).fit(DaskChunks(blocks, client=client, persist=True, checkpoint=path), y)
     assert "goes on from there" in lost.value.__notes__[0]
     resumed = ATkClassifier(**options).fit(DaskChunks(blocks, checkpoint=path), y)
     assert resumed.n_iter_ < whole.n_iter_

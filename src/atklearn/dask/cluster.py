@@ -197,7 +197,13 @@ class Cluster:
 
     def memory(self) -> float:
         """Return the bytes that all workers together may use."""
-        limits = self.call(self.client.run, _memory_limit, asynchronous=True).values()
+        try:
+            limits = self.call(self.client.run, _memory_limit, asynchronous=True).values()
+        except TimeoutError as error:
+            raise ClusterLostError(
+                f"The workers of the cluster have not answered for {self.PATIENCE:.0f} seconds: see what they do, and fit "
+                "again."
+            ) from error
         return float(sum(float("inf") if limit is None else limit for limit in limits))
 
     def cancel(self, futures: Sequence[Future]) -> None:
