@@ -15,7 +15,7 @@ import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -64,14 +64,6 @@ def described(parameters: Mapping[str, object], counted: Counted, fingerprint: i
     return named | known | {"mean of |x|^2": counted.mean_square, "data": f"{fingerprint:016x}"} | chosen
 
 
-@dataclass(frozen=True)
-class _Entry:
-    """What is noted under a name: values in JSON, in which arrays stand by their names, and these arrays."""
-
-    value: Json
-    arrays: Arrays
-
-
 class Checkpoint:
     """The state of a fit, written after every step, in a file that one fit has at a time.
 
@@ -85,7 +77,7 @@ class Checkpoint:
 
     def __init__(self, path: str | PathLike[str], problem: Json) -> None:
         self.path, self.problem = Path(path), problem
-        self.entries: dict[str, _Entry] = {}
+        self.entries: dict[str, tuple[Json, Arrays]] = {}
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._lock: int | None = _locked(_lock_of(self.path))
@@ -131,7 +123,7 @@ class Checkpoint:
             known = dict(header["problem"])
             for name, entry in dict(header["entries"]).items():
                 needed = {key: arrays[member] for key, member in dict(entry["arrays"]).items()}
-                self.entries[name] = _Entry(entry["value"], needed)
+                self.entries[name] = entry["value"], needed
         different = [name for name, value in self.problem.items() if not _equal(known.get(name), value)]
         if different:
             self.entries = {}
@@ -141,13 +133,13 @@ class Checkpoint:
 
     def _keep(self, name: str, value: Json, arrays: Arrays) -> None:
         """Write down something under a name: as a whole, or not at all, for nobody else to read."""
-        self.entries[name] = _Entry(value, arrays)
+        self.entries[name] = value, arrays
         members: dict[str, Any] = {}
         entries = {}
-        for each, entry in self.entries.items():
-            places = {key: f"array-{len(members) + place}" for place, key in enumerate(entry.arrays)}
-            members |= {places[key]: array for key, array in entry.arrays.items()}
-            entries[each] = {"value": entry.value, "arrays": places}
+        for each, (noted, mine) in self.entries.items():
+            places = {key: f"array-{len(members) + place}" for place, key in enumerate(mine)}
+            members |= {places[key]: array for key, array in mine.items()}
+            entries[each] = {"value": noted, "arrays": places}
         header = {"format": _FORMAT, "version": _VERSION, "problem": self.problem, "entries": entries}
         handle, unfinished = tempfile.mkstemp(dir=self.path.parent, prefix=f".{self.path.name}.")
         try:
@@ -181,13 +173,12 @@ class Checkpoint:
         ]
 
     def _start(self, name: str, rows: Any) -> Solution:
-        entry, vectors = self.entries[name], dict[int, Vector]()
-        arrays = entry.arrays
+        (noted, arrays), vectors = self.entries[name], dict[int, Vector]()
         with self._refusing_damage():
-            for each in entry.value["recipes"]:
+            for each in noted["recipes"]:
                 recipe = _decoded(each, rows.view, arrays, rows.n_columns)
                 vectors[recipe.token] = Vector(recipe, tuple(vectors[parent] for parent in recipe.parents))
-            smoothing, density = _number(entry.value["smoothing"]), vectors[_whole(entry.value["density"])]
+            smoothing, density = _number(noted["smoothing"]), vectors[_whole(noted["density"])]
             coef = _floats(arrays["coef"], rows.n_columns)
             if not smoothing > 0.0:
                 raise ValueError("The smoothing is not positive.")
@@ -205,7 +196,7 @@ class Checkpoint:
         if name not in self.entries:
             return None
         with self._refusing_damage():
-            scores = self.entries[name].arrays["scores"]
+            scores = self.entries[name][1]["scores"]
             if scores.shape != shape or scores.dtype != np.float64:
                 raise ValueError("The scores are of another grid.")
         return np.asarray(scores, dtype=np.float64)

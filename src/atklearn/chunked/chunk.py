@@ -86,7 +86,7 @@ class RowView:
     labels : Labels or None
         None for a regression.
     positive : int or None
-        The class that is told from the rest; if None, targets are codes of classes.
+        The class that is 1, the others being -1; if None, targets are codes of classes.
     part : FoldPart or None
         The rows that count, besides having mass; all if None.
     units : Units or None
@@ -118,7 +118,7 @@ class RowView:
         return self.signed(np.asarray(y if self.labels is None else self.labels.codes(y), dtype=np.float64))
 
     def signed(self, codes: Array) -> Array:
-        """Return 1 and -1 for codes of classes, where one is told from the rest; else the codes, or numbers."""
+        """Return codes as 1 for the positive class and -1 for the rest; as they are where there is none."""
         return codes if self.positive is None else np.where(codes == self.positive, 1.0, -1.0)
 
 

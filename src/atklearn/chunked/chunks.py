@@ -26,7 +26,7 @@ from atklearn.chunked.engine import Coordinator, Engine
 from atklearn.chunked.queries import DrawByMark, Extremes, Pieces, Summarize, Sums, merged_pieces
 from atklearn.core.problem import Problem
 from atklearn.core.store import spread_places
-from atklearn.encoding.encoded import Encoded, ProblemEncoder, Problems, class_factors, n_problems
+from atklearn.encoding.encoded import Encoded, ProblemEncoder, Problems, class_factors
 from atklearn.losses.aggregate import resolve_k
 from atklearn.losses.individual import Array
 from atklearn.runtime.messages import shown
@@ -285,11 +285,6 @@ class EncodedChunks:
     def classes(self) -> Values | None:
         """The labels, sorted; None for a regression."""
         return self.summary.classes if self.encoder.is_classification else None
-
-    @property
-    def n_problems(self) -> int:
-        """One for a regression or two classes, else one per class against the rest."""
-        return n_problems(self.classes)
 
     @cached_property
     def labels(self) -> Labels | None:

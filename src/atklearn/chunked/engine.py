@@ -29,7 +29,7 @@ from atklearn.core.point import Point
 
 __all__ = ["Coordinator", "Engine", "HoldsVectors", "Reply", "Request", "answer", "forget"]
 
-# Fits whose chunks a process remembers; more are there only if some were never told to end.
+# Fits whose chunks a process remembers; more are there only if some were never closed.
 _MOST_FITS = 8
 
 

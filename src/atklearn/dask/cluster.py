@@ -164,13 +164,13 @@ class Cluster:
         gather = partial(self.client.gather, errors="skip", asynchronous=True)
         while True:
             try:
-                told = list(self.call(gather, futures, seconds=seconds))
+                found = list(self.call(gather, futures, seconds=seconds))
             except TimeoutError:
                 if set(self.look()) != known:
                     return None
                 seconds *= 2.0  # it may be much, on a slow network
             else:
-                return told if len(told) == len(futures) else None
+                return found if len(found) == len(futures) else None
 
     def wait(self, futures: Sequence[Future]) -> None:
         """Wait for tasks that any worker may run; if that is not to be, nobody else needs them."""
@@ -190,10 +190,10 @@ class Cluster:
     def holders(self, futures: Sequence[Future]) -> list[str | None]:
         """Return a worker for each result that has it, if one has."""
         try:
-            told = self.call(self.client.scheduler.who_has, keys=[future.key for future in futures])
+            found = self.call(self.client.scheduler.who_has, keys=[future.key for future in futures])
         except _NO_ANSWER:
-            told = {}
-        return [next(iter(sorted(told.get(future.key, ()))), None) for future in futures]
+            found = {}
+        return [next(iter(sorted(found.get(future.key, ()))), None) for future in futures]
 
     def memory(self) -> float:
         """Return the bytes that all workers together may use."""
@@ -201,8 +201,8 @@ class Cluster:
             limits = self.call(self.client.run, _memory_limit, asynchronous=True).values()
         except TimeoutError as error:
             raise ClusterLostError(
-                f"The workers of the cluster have not answered for {self.PATIENCE:.0f} seconds: see what they do, and fit "
-                "again."
+                f"The workers of the cluster have not answered for {self.PATIENCE:.0f} seconds: see what they do, and "
+                "fit again."
             ) from error
         return float(sum(float("inf") if limit is None else limit for limit in limits))
 

@@ -62,7 +62,7 @@ class DaskBlocks:
     feature_names : list of str, or None
         The columns of a dataframe, if all are strings.
     nbytes : int or None
-        What all features take in memory, where that can be told in advance.
+        What all features take in memory, where that is known in advance.
     """
 
     X: tuple[Delayed, ...]
@@ -118,33 +118,34 @@ def dask_engine(
 # How chunks are read
 
 
+@dataclass(frozen=True)
 class ChunkReader:
     """How one chunk is read.
 
-    Parameters
+    Attributes
     ----------
     index : int
         The number of the chunk.
-    keys : sequence of key
+    keys : tuple of key
         Those of X, y and weights, as far as there are any.
-    fields : sequence of str
+    fields : tuple of str
         What of a block these are.
     graph : dict
         What leads to them and to no other chunk.
-    borrowed : sequence of key
+    borrowed : list of key
         What else it needs, from outside this graph.
     """
 
-    def __init__(
-        self, index: int, keys: Sequence[Key], fields: Sequence[str], graph: Graph, borrowed: Sequence[Key]
-    ) -> None:  # fmt: skip
-        self.index, self.keys, self.fields = index, list(keys), list(fields)
-        self.graph, self.borrowed = graph, list(borrowed)
+    index: int
+    keys: tuple[Key, ...]
+    fields: tuple[str, ...]
+    graph: Graph
+    borrowed: list[Key]
 
     def read(self, lent: Sequence[object]) -> Block:
         """Return the data."""
         given = {key: (partial(_itself, value),) for key, value in zip(self.borrowed, lent, strict=True)}
-        parts = dask.get(self.graph | given, self.keys)
+        parts = dask.get(self.graph | given, list(self.keys))
         return Block(**dict(zip(self.fields, parts, strict=True)))
 
 
@@ -188,7 +189,7 @@ class Readers:
         self.readers = []
         for i, (keys, mine) in enumerate(zip(self.keys, own, strict=True)):
             borrowed = {each for key in mine for each in self._needs[key]}.union(keys).difference(mine)
-            self.readers.append(ChunkReader(i, keys, list(columns), mine, sorted(borrowed, key=str)))
+            self.readers.append(ChunkReader(i, keys, tuple(columns), mine, sorted(borrowed, key=str)))
         self._packed: dict[int, bytes] = {}
 
     def _claim(self, keys: Iterable[Key], owner: int | None, owners: dict[Key, int | None]) -> None:
