@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pickle
 import sys
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
@@ -15,7 +14,7 @@ import pyarrow.dataset
 import pytest
 from chunk_cases import assert_same_fit, before_queries
 
-from atklearn import ATkClassifier, ATkRegressor, ATkRegressorCV
+from atklearn import ATkClassifier, ATkRegressor
 from atklearn.ondisk import ArrayChunks
 from atklearn.ondisk.array_chunks import ExecutorEngine
 
@@ -94,15 +93,6 @@ def test_labels_may_be_text_categories_or_lie_elsewhere(tmp_path, frame):
         assert_same_fit(ATkClassifier(**OPTIONS).fit(ArrayChunks(path, chunk_size=900), "late"), expected)
     frame[FEATURES].to_parquet(path, row_group_size=400)
     assert_same_fit(ATkClassifier(**OPTIONS).fit(ArrayChunks(path), frame["late"].astype(str)), expected)
-
-
-def test_k_and_C_are_chosen_on_all_rows(folder, frame):
-    grid = {"ks": [0.5, 1.0], "Cs": [10.0], "cv": 2}
-    model = ATkRegressorCV(**grid).fit(ArrayChunks(folder, chunk_size=600), "minutes", "times")
-    arrays = ArrayChunks(frame[FEATURES].to_numpy(float), chunk_size=900)
-    expected = ATkRegressorCV(**grid).fit(arrays, frame["minutes"], frame["times"].to_numpy(float))
-    np.testing.assert_allclose(model.cv_results_["mean_test_score"], expected.cv_results_["mean_test_score"], atol=1e-6)
-    assert pickle.loads(pickle.dumps(model.best_estimator_)).k_ == model.best_estimator_.k_
 
 
 @pytest.mark.parametrize(("kind", "told"), [("category", "dictionary"), ("str", "string")])

@@ -110,11 +110,12 @@ def test_columns_of_text_are_named():
     y = dd.from_pandas(pd.Series([1.0, 2.0, 3.0, 5.0]), npartitions=2)
     with pytest.raises(ValueError, match="columns of numbers, got text in 'city'"):
         ATkRegressor(k=1.0).fit(table, y)
-    objects = table.map_partitions(
-        lambda part: part.astype({"city": object}), meta=frame.iloc[:0].astype({"city": object})
-    )
-    with pytest.raises(ValueError, match=r"Chunk \d of the data: Column 'city' of X is expected to hold numbers"):
-        ATkRegressor(k=1.0).fit(objects, y)
+    for kind in (object, "category"):
+        others = table.map_partitions(
+            lambda part, kind: part.astype({"city": kind}), kind, meta=frame.iloc[:0].astype({"city": kind})
+        )
+        with pytest.raises(ValueError, match=r"Chunk \d of the data: Column 'city' of X is expected to hold numbers"):
+            ATkRegressor(k=1.0).fit(others, y)
 
 
 def test_weights_of_samples_are_lazy_and_those_in_memory():
