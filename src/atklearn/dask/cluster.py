@@ -79,7 +79,8 @@ class Cluster:
         self.workers: dict[str, int] = {}
         self._looked = -float("inf")
         self._alone_since: float | None = None
-        self._progress = (-1, 0.0)  # how many tasks of those waited for had ended, and since when it is as many
+        self._waiting: frozenset[str] = frozenset()  # the tasks that are waited for, and since when it is just these
+        self._waiting_since = 0.0
 
     @property
     def _is_closed(self) -> bool:
@@ -132,15 +133,15 @@ class Cluster:
 
     def refuse_paused(self, futures: Sequence[Future]) -> None:
         """Say so if workers are paused, and nothing that is waited for goes on: what is kept does not fit there."""
-        n_ended, now = sum(future.done() for future in futures), time.monotonic()
-        if n_ended != self._progress[0]:
-            self._progress = n_ended, now
-        elif now - self._progress[1] > 0.5 * self.STALL:
+        waiting, now = frozenset(str(future.key) for future in futures if not future.done()), time.monotonic()
+        if waiting != self._waiting:
+            self._waiting, self._waiting_since = waiting, now
+        elif now - self._waiting_since > 0.5 * self.STALL:
             with suppress(TimeoutError, OSError):
                 paused = set(self.look()) - set(self.call(self.client.scheduler.ncores_running, workers=None))
                 if not paused:
-                    self._progress = n_ended, now
-                elif now - self._progress[1] > self.STALL:
+                    self._waiting_since = now
+                elif now - self._waiting_since > self.STALL:
                     raise ClusterLostError(
                         f"{len(paused)} of {len(self.workers)} workers have no memory left for the data that are kept "
                         "there, and do not go on: fit again with DaskChunks(X, persist=False), which reads for every "
