@@ -30,7 +30,7 @@ from distributed import Client, get_client
 from threadpoolctl import threadpool_limits
 
 import atklearn
-from atklearn.chunked.fleet import Fleet
+from atklearn.chunked.engine import Coordinator
 from atklearn.ondisk import ArrayChunks
 
 D_DISK = 100
@@ -132,29 +132,29 @@ asked: list[str] = []
 
 @contextmanager
 def weighing(counts: Counter[str]) -> Iterator[None]:
-    """Count the bytes of every kind of question, with its answers."""
-    ask = Fleet.ask
+    """Count the bytes of every kind of query, with its answers."""
+    ask = Coordinator.ask
 
-    def weigh(fleet: Fleet, question: Any, *vectors: Any) -> Any:
-        engine: Any = fleet.engine
+    def weigh(coordinator: Coordinator, query: Any, *vectors: Any) -> Any:
+        engine: Any = coordinator.engine
         before = engine.bytes_sent + engine.bytes_received
-        told = ask(fleet, question, *vectors)
-        asked.append(question.name)
-        counts[question.name] += engine.bytes_sent + engine.bytes_received - before
+        told = ask(coordinator, query, *vectors)
+        asked.append(query.name)
+        counts[query.name] += engine.bytes_sent + engine.bytes_received - before
         return told
 
-    Fleet.ask = weigh  # type: ignore[method-assign]
+    Coordinator.ask = weigh  # type: ignore[method-assign]
     try:
         yield
     finally:
-        Fleet.ask = ask  # type: ignore[method-assign]
+        Coordinator.ask = ask  # type: ignore[method-assign]
 
 
 def bench_cluster(n: int = 4_000_000, *counts: int) -> None:
     print(f"log loss, {D} columns, gap 1e-6, chunks of 100,000 rows in memory; bytes without the sample at the start")
     print(
         f"{'rows':>10}{'k/n':>6}{'workers':>9}{'seconds':>9}{'over memory':>13}{'speed-up':>10}{'steps':>7}"
-        f"{'passes':>8}{'kB a step':>11}{'questions':>11}",
+        f"{'passes':>8}{'kB a step':>11}{'queries':>11}",
         flush=True,
     )
     counts = counts or (1, 2)

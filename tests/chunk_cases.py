@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,6 +30,27 @@ class ChunkCase:
         """Return the estimator in memory, fitted."""
         cls = ATkClassifier if self.is_classification else ATkRegressor
         return cls(**self.options | options).fit(self.X, self.y, self.weight)
+
+
+def draw(n: int = 3000, d: int = 5, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Draw features, and numbers that follow them, with a few large errors."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d))
+    return X, X @ rng.standard_normal(d) + 0.3 * rng.standard_normal(n) ** 3
+
+
+def before_queries(monkeypatch: Any, engine: type, numbers: Collection[int], action: Callable[[], Any]) -> list[str]:
+    """Let something happen before queries of some numbers, counted from 1; return the names of all that are asked."""
+    ask, asked = engine.ask, []
+
+    def meddle(self: Any, request: Any, chunks: Any, **options: Any) -> Any:
+        asked.append(request.query.name)
+        if len(asked) in numbers:
+            action()
+        return ask(self, request, chunks, **options)
+
+    monkeypatch.setattr(engine, "ask", meddle)
+    return asked
 
 
 def draw_case(seed: int) -> ChunkCase:

@@ -12,15 +12,15 @@ import dask.array as da
 import numpy as np
 from dask import delayed
 
-from atklearn.chunked import fleet
-from atklearn.chunked.chunk import Sight, View
+from atklearn.chunked import engine as chunked_engine
+from atklearn.chunked.chunk import RowView
 from atklearn.chunked.chunk_store import ChunkedRows
-from atklearn.chunked.fleet import Fleet
-from atklearn.chunked.survey import survey
+from atklearn.chunked.chunks import summarize
+from atklearn.chunked.engine import Coordinator
 from atklearn.core.problem import Problem
 from atklearn.core.solve import solve_linear
-from atklearn.dask.dask_blocks import split_rows
-from atklearn.dask.dask_engine import dask_engine
+from atklearn.dask.dask_chunks import split_rows
+from atklearn.dask.engine import dask_engine
 from atklearn.losses.individual import LogLoss
 from atklearn.stores.compiled import CompiledRows
 
@@ -40,42 +40,24 @@ def solve(rows, share):
 
 
 def solved_in_memory(X, y, weight=None, share=0.7):
-    """Return the solution; the average of all losses, a share of 1, takes the fewest questions."""
+    """Return the solution; the average of all losses, a share of 1, takes the fewest queries."""
     return solve(CompiledRows(X, y, np.ones(y.size) if weight is None else weight, LogLoss(), True), share).coef
 
 
 def rows_of(engine, n_features=N_FEATURES):
-    asking = Fleet(engine)
-    counted = survey(asking, n_features, has_labels=False).counted()
-    return ChunkedRows(asking, View(Sight(0), LogLoss(), True), counted)
+    coordinator = Coordinator(engine)
+    counted = summarize(coordinator, n_features, has_labels=False).counted()
+    return ChunkedRows(coordinator, RowView(0, LogLoss(), True), counted)
 
 
 def solved_by(engine, share=0.7):
-    """Return the solution that an engine leads to, and the fleet that asked for it."""
+    """Return the solution that an engine leads to, and the coordinator that asked for it."""
     rows = rows_of(engine)
     try:
         solution = solve(rows, share)
     finally:
-        rows.fleet.close()
-    return solution.coef, rows.fleet
-
-
-class Meddling:
-    """An engine before whose questions of some numbers, counted from one, something is done."""
-
-    def __init__(self, engine, numbers, action):
-        self.engine, self.numbers, self.action = engine, numbers, action
-        self.n_chunks, self.is_lazy = engine.n_chunks, engine.is_lazy
-        self.asked = 0
-
-    def ask(self, request, chunks, *, reading):
-        self.asked += 1
-        if self.asked in self.numbers:
-            self.action()
-        return self.engine.ask(request, chunks, reading=reading)
-
-    def close(self, fit):
-        self.engine.close(fit)
+        rows.coordinator.close()
+    return solution.coef, rows.coordinator
 
 
 class Tracked(np.ndarray):
@@ -115,7 +97,7 @@ def loaded():
 
 def remembers(fit):
     """Say whether this process remembers a fit."""
-    return fit in fleet._memories
+    return fit in chunked_engine._memories
 
 
 def die(_):

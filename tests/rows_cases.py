@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from atklearn.chunked.chunk import Sight, View
+from atklearn.chunked.chunk import RowView
 from atklearn.chunked.chunk_store import ChunkedRows
-from atklearn.chunked.fleet import Fleet
-from atklearn.chunked.survey import survey
+from atklearn.chunked.chunks import summarize
+from atklearn.chunked.engine import Coordinator
 from atklearn.core.store import PlainStore
 from atklearn.losses.individual import INDIVIDUAL_LOSSES, IndividualLoss, Kink
-from atklearn.ondisk.executor_engine import ArrayBlocks, ExecutorEngine
+from atklearn.ondisk.array_chunks import ArrayBlocks, ExecutorEngine
 from atklearn.stores.compiled import CompiledRows
 
 HAS_TORCH = find_spec("torch") is not None
@@ -44,8 +44,9 @@ def in_chunks(X, y, mass, loss, ones):
     """Return rows in chunks: one of a single row, an empty one, one with most of the rows."""
     ends = [1, 1, 4, 5, y.size - 2, y.size]
     engine = ExecutorEngine(ArrayBlocks(X, y, mass, ends=ends), InLine())
-    fleet, sight = Fleet(engine), Sight(token=0)
-    return ChunkedRows(fleet, View(sight, loss, ones), survey(fleet, X.shape[1], has_labels=False).counted())
+    coordinator = Coordinator(engine)
+    counted = summarize(coordinator, X.shape[1], has_labels=False).counted()
+    return ChunkedRows(coordinator, RowView(0, loss, ones), counted)
 
 
 KINDS = {

@@ -10,7 +10,7 @@ from joblib import Parallel, delayed
 from atklearn import ATkClassifier
 from atklearn.chunked.chunk import Block
 from atklearn.chunked.chunks import ChunkedData, Chunks
-from atklearn.chunked.fleet import Reply, answer, forget
+from atklearn.chunked.engine import Reply, answer, forget
 
 
 def read_block(path):

@@ -1,20 +1,16 @@
-"""What is wrong with data in chunks is said in a sentence; a fit that was interrupted goes on where it stopped."""
+"""What is wrong with data in chunks, or goes wrong while they are read, is said in a sentence."""
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
-from chunk_cases import assert_same_fit
+from chunk_cases import before_queries, draw
 
-from atklearn import ATkClassifier, ATkClassifierCV, ATkRegressor
+from atklearn import ATkClassifier, ATkClassifierCV, ATkRegressor, RowBlocks, SGDATkRegressor
 from atklearn.ondisk import ArrayChunks
-from atklearn.ondisk.executor_engine import ExecutorEngine
-
-
-def draw(n=3000, d=5):
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((n, d))
-    return X, X @ rng.standard_normal(d) + 0.3 * rng.standard_normal(n) ** 3
+from atklearn.ondisk.array_chunks import ExecutorEngine, FileRows, read_rows
 
 
 def spoiled(array, place, value):
@@ -39,8 +35,8 @@ BAD = {
     "no rows": (X[:0], Y[:0], None, r"expected to have rows and columns"),
     "a vector": (X[:, 0], Y, None, r"two dimensions"),
     "a list": (X[:3].tolist(), Y[:3], None, r"two dimensions, .* got list"),
-    "a folder": ("folder/", Y, None, r"expected to be that of a \.npy file, got 'folder/'"),
-    "a name as targets": (X, "y", None, r"expected to be that of a \.npy file, got 'y'"),
+    "a folder": ("folder/", Y, None, r"expected to be that of a \.npy or Parquet file, .*got 'folder/'"),
+    "a name as targets": (X, "y", None, r"expected to be that of a \.npy or Parquet file, .*got 'y'"),
 }
 
 
@@ -82,73 +78,77 @@ def test_a_memory_mapped_array_as_it_is_is_an_array_in_memory(tmp_path):
     assert not hasattr(model, "n_passes_")
 
 
-def interrupt_at(monkeypatch, number):
-    """Raise what Ctrl-C raises at the question of a number, counted from 1."""
-    ask, asked = ExecutorEngine.ask, []
-
-    def ask_or_stop(engine, request, chunks, **options):
-        asked.append(request.question.name)
-        if len(asked) == number:
-            raise KeyboardInterrupt
-        return ask(engine, request, chunks, **options)
-
-    monkeypatch.setattr(ExecutorEngine, "ask", ask_or_stop)
-    return asked
+def replace(path):
+    np.save(path.with_name("other.npy"), X[::-1])
+    path.with_name("other.npy").replace(path)
 
 
-def test_an_interrupted_fit_leaves_the_former_model_and_goes_on_where_it_stopped(monkeypatch, tmp_path):
-    path = tmp_path / "folder" / "fit.checkpoint"
-    options = {"k": 0.5, "tol": 1e-10}
-    model = ATkClassifier(**options | {"k": 1.0}).fit(X, Y)
-    before = model.coef_.copy()
-    with monkeypatch.context() as patched:
-        whole = interrupt_at(patched, 0)
-        expected = ATkClassifier(**options).fit(ArrayChunks(X, chunk_size=700), Y)
-    with monkeypatch.context() as patched:
-        interrupt_at(patched, 3 * len(whole) // 4)
-        with pytest.raises(KeyboardInterrupt) as stopped:
-            model.set_params(k=0.5).fit(ArrayChunks(X, chunk_size=700, checkpoint=path), Y)
-    assert "goes on from there" in stopped.value.__notes__[0]
-    np.testing.assert_array_equal(model.coef_, before)
-    assert path.exists()
-    with monkeypatch.context() as patched:
-        rest = interrupt_at(patched, 0)
-        resumed = ATkClassifier(**options).fit(ArrayChunks(X, chunk_size=450, checkpoint=path), Y)
-    assert len(rest) < len(whole)
-    assert resumed.n_iter_ < expected.n_iter_
-    assert_same_fit(resumed, expected)
-    assert not path.exists()
+def write_nan(path):
+    array = np.load(path, mmap_mode="r+")
+    array[2000, 3] = np.nan
+    array.flush()
 
 
-def test_the_checkpoint_of_another_fit_is_refused(monkeypatch, tmp_path):
-    path = tmp_path / "fit.checkpoint"
-    chunks = ArrayChunks(X, chunk_size=700, checkpoint=path)
-    with monkeypatch.context() as patched:
-        interrupt_at(patched, 30)
-        with pytest.raises(KeyboardInterrupt):
-            ATkClassifier(k=0.5).fit(chunks, Y)
-    with pytest.raises(ValueError, match=r"same fit, got one with another k"):
-        ATkClassifier(k=0.6).fit(chunks, Y)
-    with pytest.raises(ValueError, match=r"same fit, got one with another .*rows"):
-        ATkClassifier(k=0.5).fit(ArrayChunks(X[:-1], chunk_size=700, checkpoint=path), Y[:-1])
-    path.write_bytes(b"something else")
-    with pytest.raises(ValueError, match=r"cannot be read"):
-        ATkClassifier(k=0.5).fit(chunks, Y)
+CHANGES = {
+    "cut": lambda path: os.truncate(path, path.stat().st_size // 2),
+    "cut to nothing": lambda path: os.truncate(path, 0),
+    "replaced": replace,
+    "removed": os.unlink,
+    "written to": write_nan,
+}
 
 
-def test_scores_of_finished_folds_are_not_computed_again(monkeypatch, tmp_path):
-    options = {"ks": [0.4, 1.0], "Cs": [1.0, 100.0], "cv": 3}
-    chunks = ArrayChunks(X, chunk_size=1500, checkpoint=tmp_path / "search")
-    with monkeypatch.context() as patched:
-        whole = interrupt_at(patched, 0)
-        expected = ATkClassifierCV(**options).fit(chunks, Y)
-    with monkeypatch.context() as patched:
-        interrupt_at(patched, len(whole) // 2)
-        with pytest.raises(KeyboardInterrupt):
-            ATkClassifierCV(**options).fit(chunks, Y)
-    with monkeypatch.context() as patched:
-        rest = interrupt_at(patched, 0)
-        resumed = ATkClassifierCV(**options).fit(chunks, Y)
-    assert len(rest) < 0.8 * len(whole)
-    np.testing.assert_allclose(resumed.cv_results_["mean_test_score"], expected.cv_results_["mean_test_score"])
-    assert list(tmp_path.iterdir()) == []
+@pytest.mark.parametrize("what", CHANGES)
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_a_file_that_changes_while_it_is_read_is_told(monkeypatch, tmp_path, what, order):
+    """A file that is mapped, and shrinks, ends the process."""
+    path = tmp_path / "X.npy"
+    np.save(path, np.asarray(X, order=order))
+    before_queries(monkeypatch, ExecutorEngine, [20], lambda: CHANGES[what](path))
+    with pytest.raises(ValueError, match=r"Chunk \d of the data: The file '.*X.npy' is expected to stay as it is"):
+        ATkClassifier(k=0.5).fit(ArrayChunks(np.load(path, mmap_mode="r"), chunk_size=1000), Y)
+
+
+def test_blocks_of_a_file_that_was_cut_are_told(tmp_path):
+    np.save(tmp_path / "X.npy", X)
+    blocks = RowBlocks(np.load(tmp_path / "X.npy", mmap_mode="r"), F, chunk_size=1000)
+    os.truncate(tmp_path / "X.npy", 60_000)
+    with pytest.raises(ValueError, match="is expected to stay as it is while it is read"):
+        SGDATkRegressor(k=1.0).fit_blocks(blocks)
+
+
+@pytest.mark.parametrize("loss", ["log_loss", "hinge"])
+@pytest.mark.parametrize("number", [2, 10, 25])
+def test_nan_that_is_written_during_a_fit_is_told_with_its_chunk(monkeypatch, loss, number):
+    rows = X.copy()
+    before_queries(monkeypatch, ExecutorEngine, [number], lambda: rows.__setitem__((1500, 2), np.nan))
+    with pytest.raises(ValueError, match=r"Chunk 1 of the data: X is expected to stay finite in a fit, got NaN"):
+        ATkClassifier(loss, k=0.8).fit(ArrayChunks(rows, chunk_size=1000), Y)
+
+
+@pytest.mark.parametrize("name", ["y", "sample_weight"])
+def test_targets_and_weights_that_turn_into_nan_are_told(monkeypatch, name):
+    y, weight = F.copy(), ONES.copy()
+    spoil = {"y": y, "sample_weight": weight}[name]
+    before_queries(monkeypatch, ExecutorEngine, [2], lambda: spoil.__setitem__(2500, np.nan))
+    with pytest.raises(ValueError, match=rf"Chunk 2 of the data: {name} is expected to stay finite"):
+        ATkRegressor(k=0.8).fit(ArrayChunks(X, chunk_size=1000), y, weight)
+
+
+@pytest.mark.parametrize("cut", ["rows", "columns", "both", "Fortran", "every second", "one column", "reversed"])
+@pytest.mark.parametrize("mode", ["r", "r+", "c"])
+def test_parts_of_mapped_arrays_are_read_from_their_files(tmp_path, cut, mode):
+    np.save(tmp_path / "X.npy", np.asarray(X[:50], dtype=">f4", order="F" if cut == "Fortran" else "C"))
+    mapped = np.load(tmp_path / "X.npy", mmap_mode=mode)
+    if mode != "r":
+        mapped[7, 1] = 3.0  # in memory alone for a copy on write
+    parts = {
+        "rows": mapped[10:40], "columns": mapped[:, 1:4], "both": mapped[5:, :2], "Fortran": mapped[:, 1:],
+        "every second": mapped[::2, ::2], "one column": mapped[:, 2], "reversed": mapped[::-1],
+    }  # fmt: skip
+    part = parts[cut]
+    for begin, end in ((0, 9), (3, 3), (8, 100)):
+        found = read_rows(part, slice(begin, end))
+        np.testing.assert_array_equal(found, np.array(part[begin:end]))
+        assert found.dtype.newbyteorder("=") == part.dtype.newbyteorder("=")
+    assert isinstance(FileRows.of(part), np.memmap) == (mode == "c" or cut == "reversed")

@@ -9,16 +9,18 @@ from multiprocessing import get_context
 
 import numpy as np
 import pytest
-from chunk_cases import CUTS, N_PROBLEMS, assert_same_fit, cuts, draw_case
+from chunk_cases import CUTS, N_PROBLEMS, assert_same_fit, before_queries, cuts, draw, draw_case
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from atklearn import ATkClassifier, ATkClassifierCV, ATkRegressor, ATkRegressorCV, CollapseWarning
-from atklearn.chunked import chunk_store, survey
-from atklearn.chunked.chunk import FoldPart
-from atklearn.chunked.fleet import forget
+from atklearn.chunked import chunk_store, engine
+from atklearn.chunked.chunk import Block, Constant, FoldPart, RowView
+from atklearn.chunked.engine import Request, answer
+from atklearn.chunked.queries import FetchVector
+from atklearn.losses.individual import SquaredError
 from atklearn.ondisk import ArrayChunks
-from atklearn.ondisk.executor_engine import ExecutorEngine
+from atklearn.ondisk.array_chunks import ExecutorEngine
 
 
 class Cut(ArrayChunks):
@@ -47,26 +49,12 @@ def test_coefficients_do_not_depend_on_how_rows_are_cut(seed):
             assert_same_fit(fit_in_chunks(*cuts(draw_case(seed), how)), expected)
 
 
-def draw(n=3000, d=6, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((n, d))
-    return X, X @ rng.standard_normal(d) + 0.3 * rng.standard_normal(n) ** 3
-
-
 def test_a_chunk_that_has_forgotten_everything_answers_as_before(monkeypatch):
     """What happens when a worker dies: its chunks are read anew elsewhere, and know only what they are told."""
     X, f = draw()
     chunks = ArrayChunks(X, chunk_size=500)
     remembered = ATkClassifier(k=0.4, tol=1e-10).fit(chunks, f > 0.0)
-    ask, asked = ExecutorEngine.ask, []
-
-    def forgetful(engine, request, chunks, **options):
-        asked.append(request.question.name)
-        if len(asked) % 5 == 0:
-            forget(request.fit)
-        return ask(engine, request, chunks, **options)
-
-    monkeypatch.setattr(ExecutorEngine, "ask", forgetful)
+    before_queries(monkeypatch, ExecutorEngine, range(5, 1000, 5), engine._memories.clear)
     forgetting = ATkClassifier(k=0.4, tol=1e-10).fit(chunks, f > 0.0)
     assert forgetting.n_passes_ > remembered.n_passes_
     assert_same_fit(forgetting, remembered, rtol=1e-8)
@@ -88,8 +76,7 @@ def test_a_small_top_is_solved_on_the_rows_that_are_in_it(loss, room, monkeypatc
     """The largest losses are fetched, as many as there is room for; the certificate is that of all rows."""
     X, f = draw(8000)
     if room is not None:
-        for module in (survey, chunk_store):
-            monkeypatch.setattr(module, "ROOM", room)
+        monkeypatch.setattr(chunk_store, "FETCHED_BYTES", room)
     options = {"loss": loss, "k": 0.03, "tol": 1e-9}
     model = ATkRegressor(**options).fit(ArrayChunks(X, chunk_size=1700), f)
     assert_same_fit(model, ATkRegressor(**options).fit(X, f))
@@ -100,9 +87,9 @@ def test_a_small_top_is_solved_on_the_rows_that_are_in_it(loss, room, monkeypatc
 def test_what_travels_does_not_grow_with_the_rows(monkeypatch):
     sizes = {}
 
-    def weigh(engine, request, chunks, **options):
-        reply = ask(engine, request, chunks, **options)
-        if request.question.name != "survey":
+    def weigh(self, request, chunks, **options):
+        reply = ask(self, request, chunks, **options)
+        if request.query.name != "summary":
             size = len(pickle.dumps(request)) + len(pickle.dumps(reply))
             sizes[n] = max(sizes.get(n, 0), size)
         return reply
@@ -147,7 +134,7 @@ def test_processes_map_files_by_themselves(tmp_path):
 
 
 def test_what_is_fitted_on_chunks_predicts_from_arrays_and_from_chunks():
-    X, f = draw(600)
+    X, f = draw(600, 6)
     y = np.where(f > 1.0, "high", np.where(f > -1.0, "middle", "low"))
     chunks = ArrayChunks(X, chunk_size=100)
     model = clone(ATkClassifier(k=0.8)).fit(chunks, y)
@@ -189,3 +176,20 @@ def test_by_default_k_and_C_are_those_chosen_in_memory(task):
         np.testing.assert_allclose([model.k_share_, model.C_], [here.k_share_, here.C_])
         np.testing.assert_allclose(model.selection_.means, here.selection_.means)
         assert model.selection_.chosen == here.selection_.chosen
+
+
+def test_the_fit_that_goes_on_is_remembered_and_the_idle_one_is_not(monkeypatch):
+    """A process remembers the chunks of a few fits; the one that has not been asked for longest is forgotten first."""
+    view, block = RowView(0, SquaredError()), Block(np.ones((3, 1)), np.zeros(3))
+    monkeypatch.setattr(engine, "_memories", {})
+
+    def ask(fit, block=None):
+        """Ask for a vector: whoever remembers it needs neither data nor how to make it; return who does not."""
+        recipes = () if block is None else (Constant(1, view, 0.5),)
+        return answer(Request(fit, FetchVector(view, 1), recipes, frozenset({0, 1})), [(0, block)]).missing
+
+    ask("running", block)
+    for other in range(3 * engine._MOST_FITS):
+        ask(f"idle {other}", block)
+        assert ask("running") == ()
+    assert ask("idle 0") == (0,)

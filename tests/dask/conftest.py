@@ -8,7 +8,7 @@ from dask_problems import made_data, solved_in_memory
 from distributed import Client, LocalCluster
 from distributed.utils import get_mp_context
 
-from atklearn.chunked import chunk_store, survey
+from atklearn.chunked import chunk_store
 
 
 def workers(number):
@@ -20,7 +20,7 @@ def workers(number):
 def cluster():
     # Workers that are born with all modules imported are there at once, again and again.
     with dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}):
-        get_mp_context().set_forkserver_preload(["atklearn.dask.cluster_engine", "dask_problems"])
+        get_mp_context().set_forkserver_preload(["atklearn.dask.engine", "dask_problems"])
         with workers(2) as cluster:
             yield cluster
 
@@ -45,8 +45,7 @@ def client(cluster):
 @pytest.fixture
 def little_room(monkeypatch):
     """Let few rows be too many to fetch: all of them have to be asked where they are."""
-    for module in (survey, chunk_store):
-        monkeypatch.setattr(module, "ROOM", 1 << 14)
+    monkeypatch.setattr(chunk_store, "FETCHED_BYTES", 1 << 14)
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 from dask import delayed
 
-from atklearn.dask.dask_blocks import split_rows
+from atklearn.dask.dask_chunks import split_rows
 
 X = np.arange(30.0).reshape(10, 3)
 Y = np.arange(10)

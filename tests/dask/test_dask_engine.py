@@ -24,14 +24,12 @@ from dask_problems import (
 )  # fmt: skip
 from distributed.utils import key_split
 
-from atklearn.chunked import questions
-from atklearn.chunked.survey import Survey
-from atklearn.dask.chunk_graphs import Readers
-from atklearn.dask.cluster_engine import allot
-from atklearn.dask.dask_blocks import split_rows
+from atklearn.chunked import queries
+from atklearn.dask.dask_chunks import split_rows
+from atklearn.dask.engine import Readers, allot
 
 pytestmark = pytest.mark.usefixtures("little_room")
-QUESTIONS = [each.name for each in [*vars(questions).values(), Survey] if hasattr(each, "reads")]
+QUERIES = [each.name for each in vars(queries).values() if hasattr(each, "name")]
 NEAR = {"rtol": 0.0, "atol": 1e-6}
 
 
@@ -69,11 +67,11 @@ FORMS = {"frame": as_frame, "sparse": as_sparse, "depending on all": depending_o
 def test_the_optimum_is_that_in_memory(where, data):
     X, y, weight = data
     engine = engine_on(array(X, 400), array(y[:, None], 700), weight, **where)
-    found, fleet = solved_by(engine)
+    found, coordinator = solved_by(engine)
     np.testing.assert_allclose(found, solved_in_memory(X, y, weight), **NEAR)
     assert engine.is_lazy == (where.get("persist") is not True)
     assert (engine.bytes_sent > 0) == (engine.bytes_received > 0) == ("client" in where)
-    assert fleet.rounds > 50
+    assert coordinator.rounds > 50
 
 
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
@@ -113,12 +111,12 @@ def test_data_that_lie_in_memory_are_used_as_they_are(client, data, hold):
     X, y, _ = data
     expected = solved_in_memory(X, y, share=1.0)
     held, y = hold(client, X), da.from_array(y, chunks=500)
-    found, fleet = solved_by(engine_on(held, y, client=client, persist=False), share=1.0)
+    found, coordinator = solved_by(engine_on(held, y, client=client, persist=False), share=1.0)
     np.testing.assert_allclose(found, expected, **NEAR)
-    assert not fleet.engine.is_lazy
-    found, fleet = solved_by(engine_on(held + 1.0 - 1.0, y, client=client, persist=False), share=1.0)
+    assert not coordinator.engine.is_lazy
+    found, coordinator = solved_by(engine_on(held + 1.0 - 1.0, y, client=client, persist=False), share=1.0)
     np.testing.assert_allclose(found, expected, **NEAR)
-    assert fleet.engine.is_lazy
+    assert coordinator.engine.is_lazy
 
 
 @pytest.mark.parametrize(("size", "is_lazy"), [(0.4, False), (0.6, True)])
@@ -129,7 +127,7 @@ def test_data_are_kept_in_memory_if_they_take_half_of_it_at_most(client, monkeyp
         X = X[X[:, 0] > 0.0]
     monkeypatch.setattr("atklearn.dask.cluster.Cluster.memory", lambda _: X.itemsize * 40 * N_FEATURES / size)
     y = lazy_array(np.ones(40), 10)
-    monkeypatch.setattr("atklearn.dask.cluster_engine.sizeof", lambda block: block.nbytes)
+    monkeypatch.setattr("atklearn.dask.engine.sizeof", lambda block: block.nbytes)
     assert engine_on(X, y if is_known else y[y > 0.0], client=client).is_lazy == is_lazy
 
 
@@ -143,25 +141,25 @@ def test_no_more_chunks_are_in_memory_than_threads_work(n_threads, data):
     X, y, _ = data
     loaded()
     with dask.config.set(num_workers=n_threads):
-        found, fleet = solved_by(engine_on(lazy_array(X, 100), y), share=1.0)
+        found, coordinator = solved_by(engine_on(lazy_array(X, 100), y), share=1.0)
     peak, loads = loaded()
     np.testing.assert_allclose(found, solved_in_memory(X, y, share=1.0), **NEAR)
     assert peak <= n_threads
-    assert loads == 30 * fleet.reads
-    assert fleet.reads < fleet.rounds
+    assert loads == 30 * coordinator.reads
+    assert coordinator.reads < coordinator.rounds
 
 
 def test_no_more_chunks_are_in_memory_of_a_worker_than_its_threads(client, data):
     X, y, _ = data
     client.run(loaded)
-    found, fleet = solved_by(engine_on(lazy_array(X, 100), y, client=client, persist=False), share=1.0)
+    found, coordinator = solved_by(engine_on(lazy_array(X, 100), y, client=client, persist=False), share=1.0)
     told = client.run(loaded).values()
     np.testing.assert_allclose(found, solved_in_memory(X, y, share=1.0), **NEAR)
     assert max(peak for peak, _ in told) <= 2
-    assert sum(loads for _, loads in told) == 30 * fleet.reads
+    assert sum(loads for _, loads in told) == 30 * coordinator.reads
 
 
-def test_questions_take_as_much_of_the_network_whatever_the_number_of_rows(client):
+def test_queries_take_as_much_of_the_network_whatever_the_number_of_rows(client):
     sent = []
     for n in (4000, 40_000):
         X, y, _ = made_data(n)
@@ -200,8 +198,8 @@ def test_tasks_say_what_they_do(client, data):
     solved_by(engine_on(array(X, 500), y, client=client, persist=False), share=1.0)
     names = client.run_on_scheduler(lambda dask_scheduler: list(dask_scheduler.task_prefixes))
     ours = {name for name in names if name.startswith("atk-")}
-    assert {"atk-survey", "atk-gradient", "atk-threshold", "atk-certificate"} <= ours
-    assert ours <= {f"atk-{name}" for name in QUESTIONS} | {"atk-targets", "atk-size"}
+    assert {"atk-summary", "atk-gradient", "atk-threshold", "atk-certificate"} <= ours
+    assert ours <= {f"atk-{name}" for name in QUERIES} | {"atk-targets", "atk-size"}
 
 
 def test_errors_of_the_data_come_as_they_are(where, data):
@@ -212,8 +210,3 @@ def test_errors_of_the_data_come_as_they_are(where, data):
     X[1700, 2] = np.nan
     with pytest.raises(ValueError, match=r"Chunk 3 of the data: .*NaN"):
         solved_by(engine_on(array(X, 500), y, **where))
-
-
-def test_persist_is_true_or_false_or_auto(data):
-    with pytest.raises(ValueError, match="persist is expected to be True, False or 'auto', got 'yes'"):
-        engine_on(array(data[0], 500), data[1], persist="yes")

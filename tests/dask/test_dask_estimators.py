@@ -12,9 +12,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from chunk_cases import CUTS, N_PROBLEMS, assert_same_fit, cuts, draw_case
+from chunk_cases import CUTS, N_PROBLEMS, assert_same_fit, before_queries, cuts, draw, draw_case
 from dask import delayed
-from dask_problems import kill_one
 from distributed import Client, LocalCluster
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -22,7 +21,7 @@ from sklearn.exceptions import ConvergenceWarning
 from atklearn import ATkClassifier, ATkClassifierCV, ATkRegressor, CollapseWarning
 from atklearn.dask import ClusterLostError, DaskChunks
 from atklearn.dask.cluster import Cluster
-from atklearn.dask.cluster_engine import ClusterEngine
+from atklearn.dask.engine import ClusterEngine
 
 CLASSES = {True: ATkClassifier, False: ATkRegressor}
 
@@ -67,14 +66,8 @@ def test_coefficients_are_those_in_memory_however_rows_are_cut(seed):
         assert model.feature_names_in_.tolist() == list(X.columns)
 
 
-def draw(n=2000, d=5, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((n, d))
-    return X, X @ rng.standard_normal(d) + 0.3 * rng.standard_normal(n) ** 3
-
-
 def test_predictions_are_lazy_and_those_in_memory():
-    X, f = draw()
+    X, f = draw(2000)
     y = np.where(f > 1.0, "high", np.where(f > -1.0, "middle", "low"))
     ends = [0, 300, 300, 1500, 2000]
     array, (table, labels, _) = cut_array(X, ends), as_tables(X, y, None, ends)
@@ -91,7 +84,8 @@ def test_predictions_are_lazy_and_those_in_memory():
 
 
 @pytest.mark.parametrize("columns", [["x0", "x1"], [f"x{j}" for j in range(8)]])
-def test_small_files_of_parquet_are_cut_alike(tmp_path, columns):
+@pytest.mark.parametrize("as_array", [False, True])
+def test_small_files_of_parquet_are_cut_alike(tmp_path, columns, as_array):
     """Dask reads several of them as one partition, how many depends on the columns: other ones for X than for y."""
     X, f = draw(800, 12)
     frame = pd.DataFrame(X, columns=[f"x{j}" for j in range(12)]).assign(y=f, weight=np.arange(800) % 3)
@@ -100,11 +94,14 @@ def test_small_files_of_parquet_are_cut_alike(tmp_path, columns):
     table = dd.read_parquet(tmp_path)
     X, y, weight = table[columns], table["y"], table["weight"]
     assert len({len(each.to_delayed()) for each in (X, y, weight)}) > 1
+    if as_array:
+        X = da.from_array(frame[columns].to_numpy(), chunks=(100, -1))
     model = ATkRegressor("absolute_error", k=0.3, tol=1e-9).fit(X, y, weight)
     expected = ATkRegressor("absolute_error", k=0.3, tol=1e-9).fit(frame[columns], frame["y"], frame["weight"])
     assert_same_fit(model, expected)
-    np.testing.assert_allclose(model.predict(X).compute(), expected.predict(frame[columns]), rtol=1e-6)
-    assert model.score(X, y) == pytest.approx(expected.score(frame[columns], frame["y"]))
+    if not as_array:
+        np.testing.assert_allclose(model.predict(X).compute(), expected.predict(frame[columns]), rtol=1e-6)
+        assert model.score(X, y) == pytest.approx(expected.score(frame[columns], frame["y"]))
 
 
 def test_columns_of_text_are_named():
@@ -113,11 +110,12 @@ def test_columns_of_text_are_named():
     y = dd.from_pandas(pd.Series([1.0, 2.0, 3.0, 5.0]), npartitions=2)
     with pytest.raises(ValueError, match="columns of numbers, got text in 'city'"):
         ATkRegressor(k=1.0).fit(table, y)
-    objects = table.map_partitions(
-        lambda part: part.astype({"city": object}), meta=frame.iloc[:0].astype({"city": object})
-    )
-    with pytest.raises(ValueError, match=r"Chunk \d of the data: Column 'city' of X is expected to hold numbers"):
-        ATkRegressor(k=1.0).fit(objects, y)
+    for kind in (object, "category"):
+        others = table.map_partitions(
+            lambda part, kind: part.astype({"city": kind}), kind, meta=frame.iloc[:0].astype({"city": kind})
+        )
+        with pytest.raises(ValueError, match=r"Chunk \d of the data: Column 'city' of X is expected to hold numbers"):
+            ATkRegressor(k=1.0).fit(others, y)
 
 
 def test_weights_of_samples_are_lazy_and_those_in_memory():
@@ -158,38 +156,6 @@ def test_wrong_options_are_told_at_once(options, told):
         DaskChunks(da.ones((3, 2)), **options)
 
 
-# What may happen to a cluster
-
-
-def before_question(monkeypatch, number, action):
-    """Let something happen before the question of a number, counted from 1."""
-    ask, asked = ClusterEngine.ask, []
-
-    def meddle(engine, request, chunks, **options):
-        asked.append(request.question.name)
-        if len(asked) == number:
-            action()
-        return ask(engine, request, chunks, **options)
-
-    monkeypatch.setattr(ClusterEngine, "ask", meddle)
-    return asked
-
-
-@pytest.mark.parametrize("moment", [1, 4])
-def test_a_fit_survives_the_death_of_a_worker(doomed_client, monkeypatch, moment):
-    X, f = draw(4000)
-    options = {"k": 0.6, "tol": 1e-10}
-    expected = ATkClassifier(**options).fit(X, f > 0.0)
-    number = int(np.random.default_rng(moment).integers(2, 40))
-    asked = before_question(monkeypatch, number, lambda: kill_one(doomed_client))
-    blocks = da.from_array(X, chunks=(500, 5))
-    persist = moment % 2 == 0
-    chunks = DaskChunks(blocks, client=doomed_client, persist=persist)
-    model = ATkClassifier(**options).fit(chunks, da.from_array(f > 0.0, chunks=500))
-    assert len(asked) > number
-    assert_same_fit(model, expected)
-
-
 def test_a_lost_cluster_is_told_and_the_fit_resumed(monkeypatch, tmp_path):
     X, f = draw(4000)
     path = tmp_path / "fit.checkpoint"
@@ -201,9 +167,9 @@ def test_a_lost_cluster_is_told_and_the_fit_resumed(monkeypatch, tmp_path):
     with monkeypatch.context() as patched:
         cluster = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs="CRITICAL")
         with cluster, Client(cluster, set_as_default=False) as client:
-            before_question(patched, 45, lambda: cluster.scale(0))
+            before_queries(patched, ClusterEngine, [45], lambda: cluster.scale(0))
             with pytest.raises(ClusterLostError, match=r"no workers") as lost:
-                ATkClassifier(**options).fit(DaskChunks(blocks, client=client, checkpoint=path), y)
+                ATkClassifier(**options).fit(DaskChunks(blocks, client=client, persist=True, checkpoint=path), y)
     assert "goes on from there" in lost.value.__notes__[0]
     resumed = ATkClassifier(**options).fit(DaskChunks(blocks, checkpoint=path), y)
     assert resumed.n_iter_ < whole.n_iter_

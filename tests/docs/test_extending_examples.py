@@ -19,7 +19,7 @@ from sklearn.model_selection import GridSearchCV
 
 import atklearn as memory
 from atklearn import ATkRegressor, ATkRegressorCV, compare
-from atklearn.chunked.fleet import forget
+from atklearn.chunked.engine import forget
 from atklearn.core.problem import Problem
 from atklearn.core.solve import solve_linear
 from atklearn.losses.individual import Kink
@@ -210,7 +210,7 @@ class TestEngine:
         ask, asked = new_engine.JoblibEngine.ask, []
 
         def forgetful(engine, request, chunks, **options):
-            asked.append(request.question.name)
+            asked.append(request.query.name)
             if len(asked) % 4 == 0:
                 forget(request.fit)
             return ask(engine, request, chunks, **options)

@@ -28,6 +28,7 @@ MAY_USE = {
     "dask": ("dask",),
     "encoding/tensors.py": ("torch",),
     "estimators/shared.py": ("dask",),
+    "ondisk": ("cli",),  # pyarrow
     "onnx": ("onnx",),
     "report": ("cli",),
     "runtime/namespaces.py": ("torch",),

@@ -1,139 +1,57 @@
-"""One chunk of rows where it lies: what a problem sees of it, the vectors it makes, and sums that add up.
+"""One chunk of rows where it lies: what a problem sees of it, and the vectors it makes.
 
-A vector with a number per row (predictions, densities) stays with the chunks; what is known of it elsewhere is how to
-make it: a step from other vectors and a few numbers. So a chunk that has lost it, or never had it, can make it again:
-that is all there is to surviving the death of a worker, and to resuming a fit. A chunk knows nothing of who asks.
+A vector with a number per row (predictions, densities) stays with the chunks; the driver knows how to make it: a
+:class:`Recipe` from other vectors and a few numbers. So a chunk that has lost a vector makes it again:
+that is all there is to surviving the death of a worker, and to resuming a fit.
 """
 
 from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence, Set
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
 from atklearn.core.coordinates import Units, convert
-from atklearn.core.ranking import Between
 from atklearn.losses.individual import Array, IndividualLoss
 from atklearn.runtime import threads
 from atklearn.selection.distribution import row_marks
 from atklearn.stores.compiled import Features, Losses, Paying
 from atklearn.stores.passes import N_SUMS, add_scaled, clip, settle_blocks
 
+if TYPE_CHECKING:
+    from atklearn.chunked.queries import Answer, Query
+
 __all__ = [
-    "Alike", "BetweenChunks", "Blend", "Block", "Chunk", "Extremes", "Feasible", "FoldPart", "Ids", "Labels",
-    "Memory", "Missing", "Moved", "Picked", "Product", "Scattered", "Settled", "Sight", "Step", "Sums", "Together",
-    "Vector", "View", "as_features", "history", "row_ids", "stacked",
+    "Block", "Chunk", "Combination", "Constant", "FoldPart", "Ids", "Labels", "Memory", "MissingVectorError",
+    "Prediction", "Recipe", "RowView", "Rows", "Scaled", "Scattered", "Smoothed", "Values", "Vector", "as_features",
+    "lineage", "row_ids", "settle",
 ]  # fmt: skip
 
+Rows: TypeAlias = Any
+"""Features of some rows: an array, a sparse matrix or a table."""
+Values: TypeAlias = npt.NDArray[Any]
+"""Labels or numbers, one per row."""
+Mask: TypeAlias = npt.NDArray[np.bool_]
+Ids: TypeAlias = npt.NDArray[np.int64]
 
-class Sums(dict[Any, Any]):
-    """Named amounts; the sum of two has the sums of equal names.
-
-    Examples
-    --------
-    >>> Sums(count=1, total=2.0) + Sums(count=3)
-    {'count': 4, 'total': 2.0}
-    """
-
-    def __add__(self, other: Sums) -> Sums:
-        out = Sums(self)
-        for name, amount in other.items():
-            out[name] = out[name] + amount if name in out else amount
-        return out
-
-
-class Together(list[Any]):
-    """Several amounts, added each to its own."""
-
-    def __add__(self, other: Together) -> Together:  # type: ignore[override]
-        return Together(one + more for one, more in zip(self, other, strict=True))
-
-
-@dataclass(frozen=True)
-class Extremes:
-    """The smallest and the largest of numbers; those of two collections are added to those of both."""
-
-    low: float
-    high: float
-
-    def __add__(self, other: Extremes) -> Extremes:
-        return Extremes(min(self.low, other.low), max(self.high, other.high))
-
-    @classmethod
-    def of(cls, values: npt.NDArray[Any]) -> Extremes:
-        """Return those of an array, of none as of nothing."""
-        return cls(float(values.min()), float(values.max())) if values.size else cls(np.inf, -np.inf)
-
-
-@dataclass(frozen=True)
-class BetweenChunks:
-    """What the losses of chunks say of an interval, and how many of each chunk are inside."""
-
-    parts: tuple[Between, ...]
-    counts: tuple[tuple[int, int], ...]
-
-    def __add__(self, other: BetweenChunks) -> BetweenChunks:
-        return BetweenChunks(self.parts + other.parts, self.counts + other.counts)
-
-    @property
-    def above(self) -> float:
-        """The amount above the interval."""
-        return sum(part.above for part in self.parts)
-
-    def of_all(self) -> Between:
-        """Return what all of them say together."""
-        parts = self.parts
-        return Between(
-            above=self.above,
-            inside=sum(part.inside for part in parts),
-            count=sum(part.count for part in parts),
-            values=np.concatenate([part.values for part in parts]),
-            weights=np.concatenate([part.weights for part in parts]),
-            is_partial=any(part.is_partial for part in parts),
-            least=min(part.least for part in parts),
-            most=max(part.most for part in parts),
-        )
-
-
-@dataclass(frozen=True)
-class Picked:
-    """Rows taken out of their chunks: a list of pieces, each the ids of its rows and what belongs to them."""
-
-    pieces: tuple[tuple[Any, ...], ...] = ()
-
-    def __add__(self, other: Picked) -> Picked:
-        return Picked(self.pieces + other.pieces)
-
-    def together(self) -> tuple[Any, ...]:
-        """Return the columns of all pieces, each as one array, in the order of the ids."""
-        ids, *columns = (stacked(list(parts)) for parts in zip(*self.pieces, strict=True))
-        if np.all(ids[1:] >= ids[:-1]):
-            return ids, *columns
-        order = np.argsort(ids, kind="stable")
-        return ids[order], *(column[order] for column in columns)
-
-
-def stacked(parts: list[Any]) -> Any:
-    """Return arrays, or sparse matrices, one below the other."""
-    if len(parts) == 1:
-        return parts[0]
-    return sp.vstack(parts, format="csr") if any(map(sp.issparse, parts)) else np.concatenate(parts)
+_ROW_BITS = 32  # of an id; those above are the chunk's
+_SPARE = 3  # arrays that a thread keeps for the next query
 
 
 @dataclass(frozen=True)
 class Labels:
     """The classes of all chunks, sorted, and what samples of each are multiplied with."""
 
-    classes: npt.NDArray[Any]
+    classes: Values
     weights: Array | None = None
 
-    def codes(self, y: npt.NDArray[Any]) -> npt.NDArray[np.intp]:
+    def codes(self, y: Values) -> npt.NDArray[np.intp]:
         """Return which class every label is."""
         return np.searchsorted(self.classes, y)
 
@@ -147,55 +65,40 @@ class FoldPart:
     seed: int
     is_held_out: bool = False
 
-    def of(self, X: Any) -> npt.NDArray[np.bool_]:
+    def of(self, X: Rows) -> Mask:
         """Return which rows belong to this part."""
         inside = row_marks(X, np.zeros(X.shape[0]), self.seed) % np.uint64(self.n_folds) == self.fold
         return np.asarray(inside == self.is_held_out)
 
 
 @dataclass(frozen=True)
-class Sight:
-    """Which rows count, and what their targets are.
+class RowView:
+    """What a problem sees of rows: which of them count, their targets, the loss they pay, the units of the features.
 
     Attributes
     ----------
     token : int
-        Its name in the memory of chunks.
+        Names which rows count and their targets in the memory of chunks: equal for views that differ in the rest.
+    loss : IndividualLoss or None
+        None where nothing is paid.
+    ones : bool
+        Whether the features have a column of ones, the last.
     labels : Labels or None
         None for a regression.
     positive : int or None
-        The class that is told from the rest; None where no targets are needed.
+        The class that is 1, the others being -1; if None, targets are codes of classes.
     part : FoldPart or None
+        The rows that count, besides having mass; all if None.
+    units : Units or None
+        Those of the user if None.
     """
 
     token: int
+    loss: IndividualLoss | None = None
+    ones: bool = False
     labels: Labels | None = None
     positive: int | None = None
     part: FoldPart | None = None
-
-    def mass(self, y: npt.NDArray[Any], weight: Array | None) -> Array:
-        """Return sample weights times class weights, shape (n_rows,)."""
-        mass = np.ones(y.size) if weight is None else np.asarray(weight, dtype=np.float64)
-        if self.labels is not None and self.labels.weights is not None:
-            mass = mass * self.labels.weights[self.labels.codes(y)]
-        return mass
-
-    def numbers(self, y: npt.NDArray[Any]) -> Array:
-        """Return the targets as a loss takes them; the codes of the classes if none is told from the rest."""
-        return self.aimed(np.asarray(y if self.labels is None else self.labels.codes(y), dtype=np.float64))
-
-    def aimed(self, codes: Array) -> Array:
-        """Return the targets, for codes of classes, or targets as they are."""
-        return codes if self.positive is None else np.where(codes == self.positive, 1.0, -1.0)
-
-
-@dataclass(frozen=True)
-class View:
-    """What a problem makes of the rows it sees."""
-
-    sight: Sight
-    loss: IndividualLoss
-    ones: bool
     units: Units | None = None
 
     @property
@@ -203,9 +106,24 @@ class View:
         """What is taken off the targets."""
         return 0.0 if self.units is None else self.units.shift
 
+    def mass(self, y: Values, weight: Array | None) -> Array:
+        """Return sample weights times class weights, shape (n_rows,)."""
+        mass = np.ones(y.size) if weight is None else np.asarray(weight, dtype=np.float64)
+        if self.labels is not None and self.labels.weights is not None:
+            mass = mass * self.labels.weights[self.labels.codes(y)]
+        return mass
 
-def as_features(X: Any) -> Any:
-    """Return the features of a chunk, an array, sparse matrix or table, as C-ordered array or CSR."""
+    def targets(self, y: Values) -> Array:
+        """Return targets as the loss takes them, for labels or numbers."""
+        return self.signed(np.asarray(y if self.labels is None else self.labels.codes(y), dtype=np.float64))
+
+    def signed(self, codes: Array) -> Array:
+        """Return codes as 1 for the positive class and -1 for the rest; as they are where there is none."""
+        return codes if self.positive is None else np.where(codes == self.positive, 1.0, -1.0)
+
+
+def as_features(X: Rows) -> Rows:
+    """Return features as C-ordered array or CSR with 32-bit indices."""
     if sp.issparse(X):
         matrix = X.tocsr()
         small = np.int32
@@ -218,34 +136,12 @@ def as_features(X: Any) -> Any:
     return np.ascontiguousarray(array, dtype=wanted)
 
 
-class Maker(Protocol):
-    """A chunk, as far as vectors are made from it."""
-
-    def n_rows(self, sight: Sight) -> int:
-        """Return how many rows count."""
-
-    def ids(self, sight: Sight) -> npt.NDArray[np.int64]:
-        """Return a number for every row that counts, unique among all chunks, ascending."""
-
-    def matrix(self, view: View) -> Features:
-        """Return the features of the rows that count."""
-
-    def paid(self, view: View) -> Paying:
-        """Return what these rows pay, without reading their features."""
-
-    def losses(self, view: View, k: float) -> tuple[Array, Losses]:
-        """Return ``mass / k`` and room for losses, which both last as long as the question."""
-
-    def held(self, token: int) -> Array | None:
-        """Return a vector if it is remembered."""
-
-    def vector(self, token: int) -> Array:
-        """Return a vector that is remembered or made."""
+# How vectors are made
 
 
 @dataclass(frozen=True)
-class Step(ABC):
-    """How a vector is made. ``token`` is its name, unique in a fit."""
+class Recipe(ABC):
+    """How a vector is made. ``token`` is the name of the vector, unique in a fit."""
 
     token: int
 
@@ -256,36 +152,21 @@ class Step(ABC):
 
     @property
     def shortcut(self) -> tuple[int, ...]:
-        """Vectors that save a pass over the features, if they are there."""
+        """Vectors that save a pass over the features, if they are remembered."""
         return ()
 
     @abstractmethod
-    def make(self, chunk: Maker) -> Array:
+    def make(self, chunk: Chunk) -> Array:
         """Return the vector of a chunk."""
 
 
 @dataclass(frozen=True)
-class Product(Step):
-    """Predictions ``X z``."""
+class Prediction(Recipe):
+    """Predictions ``X z``; without a look at X where ``origin + t along + offset`` is the same, and remembered."""
 
-    view: View
+    view: RowView
     z: Array
-
-    def make(self, chunk: Maker) -> Array:
-        """Read the features, unless all is zero."""
-        if not self.z.any():
-            return np.zeros(chunk.n_rows(self.view.sight))
-        matrix = chunk.matrix(self.view)
-        return matrix.predict(*matrix.split(self.z), np.empty(matrix.n_rows))
-
-
-@dataclass(frozen=True)
-class Moved(Step):
-    """Predictions ``origin + t along + offset``; if these are gone, ``X z`` of where that leads to."""
-
-    view: View
-    z: Array
-    origin: int
+    origin: int | None = None
     t: float = 0.0
     along: int | None = None
     offset: float = 0.0
@@ -293,42 +174,51 @@ class Moved(Step):
     @property
     def shortcut(self) -> tuple[int, ...]:
         """Where it comes from, and along what."""
-        return (self.origin,) if self.along is None else (self.origin, self.along)
+        return tuple(token for token in (self.origin, self.along) if token is not None)
 
-    def make(self, chunk: Maker) -> Array:
-        """Add up what is there, or read the features."""
-        held = [vector for vector in map(chunk.held, self.shortcut) if vector is not None]
-        if len(held) < len(self.shortcut):
-            return Product(self.token, self.view, self.z).make(chunk)
-        out = held[0] + self.offset
-        if self.along is not None:
-            threads.over_rows(add_scaled, out.size, 1.0, self.t, held[1], out)
-        return out
+    def reads(self, held: Set[int]) -> bool:
+        """Say whether it takes the features where some vectors are remembered."""
+        return bool(self.z.any()) and (self.origin is None or not held >= set(self.shortcut))
+
+    def make(self, chunk: Chunk) -> Array:
+        """Add up what is remembered, or read the features, unless all is zero."""
+        held = chunk.memory.vectors
+        if self.origin is not None and held.keys() >= set(self.shortcut):
+            out = held[self.origin] + self.offset
+            if self.along is not None:
+                threads.over_rows(add_scaled, out.size, 1.0, self.t, held[self.along], out)
+            return out
+        if not self.z.any():
+            return np.zeros(chunk.n_rows(self.view))
+        matrix = chunk.matrix(self.view)
+        predictions = matrix.predict(*matrix.split(self.z), np.empty(matrix.n_rows))
+        chunk.refuse_spoiled(predictions)
+        return predictions
 
 
 @dataclass(frozen=True)
-class Alike(Step):
-    """The same number for every row."""
+class Constant(Recipe):
+    """One number for every row."""
 
-    view: View
+    view: RowView
     value: float
 
-    def make(self, chunk: Maker) -> Array:
+    def make(self, chunk: Chunk) -> Array:
         """Repeat it."""
-        return np.full(chunk.n_rows(self.view.sight), self.value)
+        return np.full(chunk.n_rows(self.view), self.value)
 
 
 @dataclass(frozen=True)
-class Scattered(Step):
+class Scattered(Recipe):
     """Numbers for some rows, by their ids, ascending; zero for the others."""
 
-    view: View
-    ids: npt.NDArray[np.int64]
+    view: RowView
+    ids: Ids
     values: Array
 
-    def make(self, chunk: Maker) -> Array:
+    def make(self, chunk: Chunk) -> Array:
         """Put down those of the chunk."""
-        ids = chunk.ids(self.view.sight)
+        ids = chunk.ids(self.view)
         if self.ids.size == 0 or ids.size == 0:
             return np.zeros(ids.size)
         found = np.minimum(np.searchsorted(self.ids, ids), self.ids.size - 1)
@@ -336,10 +226,10 @@ class Scattered(Step):
 
 
 @dataclass(frozen=True)
-class Settled(Step):
+class Smoothed(Recipe):
     """Densities of losses smoothed by mu around a centre, above a threshold."""
 
-    view: View
+    view: RowView
     centre: int
     f: int
     mu: float
@@ -350,20 +240,19 @@ class Settled(Step):
         """Centre and predictions."""
         return self.centre, self.f
 
-    def make(self, chunk: Maker) -> Array:
+    def make(self, chunk: Chunk) -> Array:
         """Smooth the losses."""
         f, centre = chunk.vector(self.f), chunk.vector(self.centre)
-        (u, losses), paid = chunk.losses(self.view, 1.0), chunk.paid(self.view)
-        paid.expand(f, 0.0, f, losses)
-        settle(losses, centre, u, self.mu, self.threshold, paid.kink.is_two_sided, f)
+        u, losses, paying = chunk.losses(self.view, 1.0, f)
+        settle(losses, centre, u, self.mu, self.threshold, paying.kink.is_two_sided, f)
         return losses.r.copy()
 
 
 @dataclass(frozen=True)
-class Feasible(Step):
+class Scaled(Recipe):
     """Densities that pull up, down and not at all, times a factor each."""
 
-    view: View
+    view: RowView
     density: int
     f: int
     up: float
@@ -375,17 +264,16 @@ class Feasible(Step):
         """Densities and predictions."""
         return self.density, self.f
 
-    def make(self, chunk: Maker) -> Array:
+    def make(self, chunk: Chunk) -> Array:
         """Scale either side."""
         f, r = chunk.vector(self.f), chunk.vector(self.density)
-        _, losses = chunk.losses(self.view, 1.0)
-        chunk.paid(self.view).expand(f, 0.0, f, losses)
+        _, losses, _ = chunk.losses(self.view, 1.0, f)
         side = r * losses.slope
         return r * np.where(side > 0.0, self.up, np.where(side < 0.0, self.down, self.level))
 
 
 @dataclass(frozen=True)
-class Blend(Step):
+class Combination(Recipe):
     """A linear combination of densities, brought between its bounds, then times a scale."""
 
     terms: tuple[tuple[float, int], ...]
@@ -397,7 +285,7 @@ class Blend(Step):
         """All densities that go in."""
         return tuple(token for _, token in self.terms)
 
-    def make(self, chunk: Maker) -> Array:
+    def make(self, chunk: Chunk) -> Array:
         """Add up, clip, scale."""
         (factor, token), *others = self.terms
         out = factor * chunk.vector(token)
@@ -410,7 +298,7 @@ class Blend(Step):
 def settle(
     losses: Losses, centre: Array, u: Array, mu: float, threshold: float, two_sided: bool, along: Array
 ) -> Array:  # fmt: skip
-    """Fill in densities and pulls at a threshold; return the sums of :class:`atklearn.core.point.Sums`."""
+    """Fill in densities and pulls at a threshold; return the sums of :class:`atklearn.core.point.SettledSums`."""
     return threads.block_sums(
         settle_blocks, N_SUMS, losses.f.size, 4.0, losses.s, losses.slope, centre, u, mu, threshold, two_sided, along,
         losses.r, losses.a,
@@ -419,35 +307,30 @@ def settle(
 
 @dataclass(frozen=True, eq=False)
 class Vector:
-    """A vector as its chunks' driver knows it: the step that makes it, and the vectors that step needs."""
+    """A vector as the driver knows it: its recipe, and the vectors which that needs."""
 
-    step: Step
+    recipe: Recipe
     parents: tuple[Vector, ...] = ()
 
     @property
     def token(self) -> int:
         """Its name."""
-        return self.step.token
+        return self.recipe.token
 
 
-def history(vectors: Iterable[Vector], held: Any = ()) -> tuple[Step, ...]:
-    """Return the steps that make some vectors, parents first, but for what the chunks hold already."""
-    steps: dict[int, Step] = {}
+def lineage(vectors: Iterable[Vector], held: Container[int] = ()) -> tuple[Recipe, ...]:
+    """Return the recipes that lead to some vectors, parents first, but for what the chunks hold already."""
+    recipes: dict[int, Recipe] = {}
     waiting = [vector for vector in vectors if vector.token not in held]
     while waiting:
         vector = waiting[-1]
-        missing = [p for p in vector.parents if p.token not in steps and p.token not in held]
+        missing = [p for p in vector.parents if p.token not in recipes and p.token not in held]
         if missing:
             waiting.extend(missing)
             continue
         waiting.pop()
-        steps[vector.token] = vector.step
-    return tuple(steps.values())
-
-
-Ids: TypeAlias = npt.NDArray[np.int64]
-_ROW_BITS = 32  # of an id; those above are the chunk's
-_SPARE = 3  # arrays that a thread keeps for the next question
+        recipes[vector.token] = vector.recipe
+    return tuple(recipes.values())
 
 
 def row_ids(index: int, n: int) -> Ids:
@@ -455,14 +338,17 @@ def row_ids(index: int, n: int) -> Ids:
     return (np.int64(index) << _ROW_BITS) + np.arange(n)
 
 
-class Missing(Exception):  # noqa: N818
-    """A chunk has forgotten, or never known, what it is asked about: it needs its data, and the steps so far."""
+# The chunk
+
+
+class MissingVectorError(Exception):
+    """A chunk has forgotten, or never known, what a query names: it needs its data, and all recipes."""
 
 
 class Block(NamedTuple):
     """The data of a chunk as its owner has them: arrays, sparse matrices, tables."""
 
-    X: Any
+    X: Rows
     y: Any = None
     weight: Any = None
 
@@ -493,12 +379,12 @@ _scratch = _Scratch()
 
 
 class Memory:
-    """What a chunk remembers from one question to the next."""
+    """What a chunk remembers from one query to the next."""
 
     def __init__(self) -> None:
         self.vectors: dict[int, Array] = {}
-        self.targets: dict[int, tuple[Array, Array | float]] = {}
-        self.kept: dict[int, npt.NDArray[np.bool_] | None] = {}  # which rows count; None if all do
+        self.targets: dict[int, tuple[Array, Array | float]] = {}  # with mass, one number if all have the same
+        self.kept: dict[int, Mask | None] = {}  # which rows count; None if all do
         self.is_empty = False
         self.lock = threading.Lock()  # a task that was given up may still run when its successor does
 
@@ -510,154 +396,178 @@ class Memory:
 
 
 class Chunk:
-    """A chunk while it answers one question.
+    """A chunk while it answers one query.
 
     Parameters
     ----------
     block : Block or None
-        None where the question should do without the data.
+        None where the query should do without the data.
     memory : Memory
-    steps : sequence of Step
-        How vectors are made that it may not hold.
+    recipes : sequence of Recipe
+        Of vectors that it may not remember.
     index : int
         Its number among all.
     """
 
-    def __init__(self, block: Block | None, memory: Memory, steps: Sequence[Step] = (), index: int = 0) -> None:
+    def __init__(self, block: Block | None, memory: Memory, recipes: Sequence[Recipe] = (), index: int = 0) -> None:
         self.block, self.memory, self.index = block, memory, index
-        self.steps = {step.token: step for step in steps}
-        self._features: dict[int, Any] = {}
+        self.recipes = {recipe.token: recipe for recipe in recipes}
+        self._features: dict[int, Rows] = {}
         self._lent: list[Array] = []
-        self._all: Any = None
+        self._all: Rows = None
         self._ids: Ids | None = None
 
     @classmethod
-    def of_rows(cls, sight: Sight, steps: Sequence[Step], ids: Ids, X: Any, y: Array, mass: Array) -> Chunk:
+    def of_rows(
+        cls, view: RowView, recipes: Sequence[Recipe], ids: Ids, X: Rows, y: Array, mass: Array
+    ) -> Chunk:  # fmt: skip
         """Return some rows in memory, wherever they were, as a chunk that can make their part of vectors."""
-        chunk = cls(None, Memory(), steps)
+        chunk = cls(None, Memory(), recipes)
         chunk._ids = ids
-        chunk._features[sight.token] = X
-        chunk.memory.targets[sight.token] = y, mass
+        chunk._features[view.token] = X
+        chunk.memory.targets[view.token] = y, mass
         return chunk
 
-    def ids(self, sight: Sight) -> Ids:
-        """Return a number for every row that counts, unique among all chunks, ascending."""
-        if self._ids is None:
-            self._ids = row_ids(self.index, self.n_rows(sight))
-        return self._ids
+    def answer(self, query: Query, also_make: Sequence[int] = ()) -> Answer | None:
+        """Return the answer to a query, None if the chunk has no rows; make other vectors in passing."""
+        if self.block is not None:
+            self.memory.is_empty = self.block.X.shape[0] == 0
+        try:
+            if self.memory.is_empty:
+                return None
+            answered = query.answer(self)
+            for token in also_make:
+                self.vector(token)
+            return answered
+        finally:
+            _scratch.give_back(self._lent)
 
     def given(self) -> Block:
         """Return the data."""
         if self.block is None:
-            raise Missing
+            raise MissingVectorError
         return self.block
 
-    def targets(self, sight: Sight) -> tuple[Array, Array]:
+    # Which rows count, and their targets
+
+    def ids(self, view: RowView) -> Ids:
+        """Return a number for every row that counts, unique among all chunks, ascending."""
+        if self._ids is None:
+            self._ids = row_ids(self.index, self.n_rows(view))
+        return self._ids
+
+    def targets(self, view: RowView) -> tuple[Array, Array]:
         """Return targets and mass of the rows that count."""
-        y, mass = self._remembered(sight)
+        y, mass = self._remembered(view)
         return y, np.full(y.size, mass) if isinstance(mass, float) else mass
 
-    def n_rows(self, sight: Sight) -> int:
+    def n_rows(self, view: RowView) -> int:
         """Return how many rows count."""
-        return int(self._remembered(sight)[0].size)
+        return int(self._remembered(view)[0].size)
 
-    def _remembered(self, sight: Sight) -> tuple[Array, Array | float]:
-        """Return targets, and mass as one number if all have the same."""
-        if sight.token not in self.memory.targets:
-            self._look(sight)
-        return self.memory.targets[sight.token]
+    def _remembered(self, view: RowView) -> tuple[Array, Array | float]:
+        if view.token not in self.memory.targets:
+            self._look(view)
+        return self.memory.targets[view.token]
 
-    def losses(self, view: View, k: float) -> tuple[Array, Losses]:
-        """Return ``u = mass / k`` and room for losses, which both last as long as the question."""
-        y, mass = self._remembered(view.sight)
-        numbers = _scratch.take(y.size)
-        self._lent.append(numbers)
-        return np.divide(mass, k, out=numbers[5]), Losses(y.size, numbers[:5])
-
-    def features(self, sight: Sight) -> Any:
-        """Return the features of the rows that count, as array or CSR."""
-        if sight.token not in self._features:
-            if sight.token not in self.memory.kept:
-                self._look(sight)
-            X, kept = self._read(), self.memory.kept[sight.token]
-            self._features[sight.token] = X if kept is None else X[kept]
-        return self._features[sight.token]
-
-    def _look(self, sight: Sight) -> None:
+    def _look(self, view: RowView) -> None:
         """Look at the data, and remember which rows count, and their targets."""
-        (labels, mass), kept = self._labelled(sight), self.kept(sight)
+        (labels, mass), kept = self._labelled(view), self.kept(view)
         is_whole = bool(kept.all())
         if not is_whole:
             labels, mass = labels[kept], mass[kept]
         is_even = mass.size > 0 and mass.min() == mass.max()
-        self.memory.kept[sight.token] = None if is_whole else kept
-        self.memory.targets[sight.token] = sight.numbers(labels), float(mass[0]) if is_even else mass
+        targets = view.targets(labels)
+        if not np.isfinite(targets).all():
+            raise self._spoiled("y")
+        self.memory.kept[view.token] = None if is_whole else kept
+        self.memory.targets[view.token] = targets, float(mass[0]) if is_even else mass
 
-    def _labelled(self, sight: Sight) -> tuple[npt.NDArray[Any], Array]:
+    def _labelled(self, view: RowView) -> tuple[Values, Array]:
         """Return labels and mass of all rows."""
         _, labels, weight = self.given()
         labels = np.asarray(labels).reshape(-1)
-        return labels, sight.mass(labels, None if weight is None else np.asarray(weight).reshape(-1))
+        mass = view.mass(labels, None if weight is None else np.asarray(weight).reshape(-1))
+        if not np.isfinite(mass).all():
+            raise self._spoiled("sample_weight")
+        return labels, mass
 
-    def kept(self, sight: Sight) -> npt.NDArray[np.bool_]:
+    def kept(self, view: RowView) -> Mask:
         """Return which rows of the data count."""
-        kept = self._labelled(sight)[1] > 0.0
-        if sight.part is not None:
-            kept &= sight.part.of(self._read())
+        kept = self._labelled(view)[1] > 0.0
+        if view.part is not None:
+            kept &= view.part.of(self._read())
         return kept
 
-    def _read(self) -> Any:
+    # Features, and the losses they lead to
+
+    def features(self, view: RowView) -> Rows:
+        """Return the features of the rows that count, as array or CSR."""
+        if view.token not in self._features:
+            if view.token not in self.memory.kept:
+                self._look(view)
+            X, kept = self._read(), self.memory.kept[view.token]
+            self._features[view.token] = X if kept is None else X[kept]
+        return self._features[view.token]
+
+    def _read(self) -> Rows:
         """Return all features, converted once for all who look."""
         if self._all is None:
             self._all = as_features(self.given().X)
         return self._all
 
-    def matrix(self, view: View) -> Features:
+    def matrix(self, view: RowView) -> Features:
         """Return the features of the rows that count, in the units of the view, with its column of ones."""
-        X = self.features(view.sight)
+        X = self.features(view)
         if view.units is not None:
-            X, _ = convert(X, self._remembered(view.sight)[0], view.units)
+            X, _ = convert(X, self._remembered(view)[0], view.units)
         elif sp.issparse(X):
             X = X.astype(np.float64, copy=False)
         return Features(X, view.ones)
 
-    def paid(self, view: View) -> Paying:
-        """Return what these rows pay, without reading their features."""
-        y = self._remembered(view.sight)[0]
-        return Paying(view.loss, y - view.shift if view.shift else y)
+    def losses(
+        self, view: RowView, k: float, f: Array, t: float = 0.0, along: Array | None = None
+    ) -> tuple[Array, Losses, Paying]:
+        """Return ``u = mass / k`` and losses at ``f + t along``, which last as long as the query; no densities yet."""
+        assert view.loss is not None
+        y, mass = self._remembered(view)
+        numbers = _scratch.take(y.size)
+        self._lent.append(numbers)
+        losses, paying = Losses(y.size, numbers[:5]), Paying(view.loss, y - view.shift if view.shift else y)
+        paying.expand(f, t, f if along is None else along, losses)
+        return np.divide(mass, k, out=numbers[5]), losses, paying
 
-    def held(self, token: int) -> Array | None:
-        """Return a vector if it is remembered."""
-        return self.memory.vectors.get(token)
+    def refuse_spoiled(self, *products: Array) -> None:
+        """Say so if products with the features show that these are no longer finite, as they were when summarised."""
+        with np.errstate(all="ignore"):
+            if all(np.isfinite(product.sum()) for product in products):
+                return
+        for X in self._features.values():
+            if not np.isfinite(X.data if sp.issparse(X) else X).all():
+                raise self._spoiled("X")
+
+    def _spoiled(self, name: str) -> ValueError:
+        return ValueError(
+            f"Chunk {self.index} of the data: {name} is expected to stay finite in a fit, got NaN or infinity where "
+            "there was none; let nobody write to the data, and fit again."
+        )
+
+    # Vectors
 
     def vector(self, token: int) -> Array:
-        """Return a vector, made if need be from the vectors that it needs."""
+        """Return a vector, made if need be, as are those it is made from."""
         waiting = [token]
         while waiting:
             name = waiting[-1]
             if name in self.memory.vectors:
                 waiting.pop()
                 continue
-            if name not in self.steps:
-                raise Missing
-            unmade = [parent for parent in self.steps[name].parents if parent not in self.memory.vectors]
+            if name not in self.recipes:
+                raise MissingVectorError
+            unmade = [parent for parent in self.recipes[name].parents if parent not in self.memory.vectors]
             if unmade:
                 waiting.extend(unmade)
                 continue
-            self.memory.vectors[name] = self.steps[name].make(self)
+            self.memory.vectors[name] = self.recipes[name].make(self)
             waiting.pop()
         return self.memory.vectors[token]
-
-    def answer(self, question: Any, beside: Sequence[int] = ()) -> Any:
-        """Return the answer to a question, None if the chunk has no rows; make the vectors named ``beside``, too."""
-        if self.block is not None:
-            self.memory.is_empty = self.block.X.shape[0] == 0
-        try:
-            if self.memory.is_empty:
-                return None
-            answered = question.answer(self)
-            for token in beside:
-                self.vector(token)
-            return answered
-        finally:
-            _scratch.give_back(self._lent)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, ClassVar
 
+from dask.delayed import Delayed
 from distributed import CancelledError, Client, Future, KilledWorker
 
-from atklearn.chunked.fleet import forget
+from atklearn.chunked.engine import forget
 
 __all__ = ["Cluster", "ClusterLostError", "Promise", "workers_died"]
 
@@ -66,6 +67,8 @@ class Cluster:
     PATIENCE: ClassVar[float] = 30.0
     # Seconds between two looks at who is there, while tasks run.
     GLANCE: ClassVar[float] = 0.5
+    # Seconds without any task ended, in the latter half of which a worker was paused for want of memory all along.
+    STALL: ClassVar[float] = 20.0
 
     def __init__(self, client: Client) -> None:
         if client.asynchronous:
@@ -76,6 +79,8 @@ class Cluster:
         self.workers: dict[str, int] = {}
         self._looked = -float("inf")
         self._alone_since: float | None = None
+        self._waiting: frozenset[str] = frozenset()  # the tasks that are waited for, and since when it is just these
+        self._waiting_since = 0.0
 
     @property
     def _is_closed(self) -> bool:
@@ -85,10 +90,10 @@ class Cluster:
         """Return the threads of every worker, by addresses, as they were a moment ago at most."""
         if time.monotonic() - self._looked < self.GLANCE:
             return self.workers
-        if self._is_closed:
-            raise _closed()
         try:
             self.workers = dict(self.call(self.client.scheduler.ncores, workers=None))
+        except ClusterLostError:
+            raise
         except _NO_ANSWER:
             self.workers = {}
         self._looked = time.monotonic()
@@ -102,27 +107,54 @@ class Cluster:
             )
         return self.workers
 
-    def call(self, function: Callable[..., Any], *args: Any, seconds: float | None = None, **kwargs: Any) -> Any:
+    def call(self, function: Callable[..., Any], *args: object, seconds: float | None = None, **kwargs: object) -> Any:
         """Return what a coroutine of the client returns, or raise TimeoutError."""
         limit = self.PATIENCE if seconds is None else seconds
-        return self.client.sync(lambda: function(*args, **kwargs), callback_timeout=limit)
+        with self._connected():
+            return self.client.sync(lambda: function(*args, **kwargs), callback_timeout=limit)
 
-    def compute(self, collections: Sequence[Any], **options: Any) -> list[Future]:
-        """Have something computed."""
+    @contextmanager
+    def _connected(self) -> Iterator[None]:
+        """Say that the cluster is lost, whatever the client raises, once it is closed."""
         try:
-            futures: list[Future] = self.client.compute(collections, **options)
-        except Exception as error:
             if self._is_closed:
+                raise _closed()
+            yield
+        except Exception as error:
+            if self._is_closed and not isinstance(error, ClusterLostError):
                 raise _closed() from error
             raise
+
+    def compute(self, collections: Sequence[Delayed], **options: object) -> list[Future]:
+        """Have something computed."""
+        with self._connected():
+            futures: list[Future] = self.client.compute(collections, **options)
         return futures
+
+    def refuse_paused(self, futures: Sequence[Future]) -> None:
+        """Say so if workers are paused, and nothing that is waited for goes on: what is kept does not fit there."""
+        waiting, now = frozenset(str(future.key) for future in futures if not future.done()), time.monotonic()
+        if waiting != self._waiting:
+            self._waiting, self._waiting_since = waiting, now
+        elif now - self._waiting_since > 0.5 * self.STALL:
+            with suppress(TimeoutError, OSError):
+                paused = set(self.look()) - set(self.call(self.client.scheduler.ncores_running, workers=None))
+                if not paused:
+                    self._waiting_since = now
+                elif now - self._waiting_since > self.STALL:
+                    raise ClusterLostError(
+                        f"{len(paused)} of {len(self.workers)} workers have no memory left for the data that are kept "
+                        "there, and do not go on: fit again with DaskChunks(X, persist=False), which reads for every "
+                        "pass, on workers with more memory, or with smaller chunks."
+                    )
 
     def pause(self, promises: Sequence[Promise]) -> bool:
         """Wait a moment, or until all tasks have ended; say whether they have, and raise what one has raised."""
         end = time.monotonic() + self.GLANCE
         ended = all(each.ended.wait(max(end - time.monotonic(), 0.0)) for each in promises)
-        for each in promises:
-            _raise_from(each.future)
+        with self._connected():
+            for each in promises:
+                _raise_from(each.future)
         return ended
 
     def results(self, promises: Sequence[Promise]) -> list[Any] | None:
@@ -133,21 +165,23 @@ class Cluster:
         gather = partial(self.client.gather, errors="skip", asynchronous=True)
         while True:
             try:
-                told = list(self.call(gather, futures, seconds=seconds))
+                found = list(self.call(gather, futures, seconds=seconds))
             except TimeoutError:
                 if set(self.look()) != known:
                     return None
                 seconds *= 2.0  # it may be much, on a slow network
             else:
-                return told if len(told) == len(futures) else None
+                return found if len(found) == len(futures) else None
 
     def wait(self, futures: Sequence[Future]) -> None:
         """Wait for tasks that any worker may run; if that is not to be, nobody else needs them."""
         try:
             while any(future.status != "finished" for future in futures):
-                for future in futures:
-                    _raise_from(future)
+                with self._connected():
+                    for future in futures:
+                        _raise_from(future)
                 self.look()
+                self.refuse_paused(futures)
                 time.sleep(0.1 * self.GLANCE)
         except BaseException:
             for future in futures:
@@ -157,26 +191,31 @@ class Cluster:
     def holders(self, futures: Sequence[Future]) -> list[str | None]:
         """Return a worker for each result that has it, if one has."""
         try:
-            told = self.call(self.client.scheduler.who_has, keys=[future.key for future in futures])
+            found = self.call(self.client.scheduler.who_has, keys=[future.key for future in futures])
         except _NO_ANSWER:
-            told = {}
-        return [next(iter(sorted(told.get(future.key, ()))), None) for future in futures]
+            found = {}
+        return [next(iter(sorted(found.get(future.key, ()))), None) for future in futures]
 
     def memory(self) -> float:
         """Return the bytes that all workers together may use."""
-        limits = self.call(self.client.run, _memory_limit, asynchronous=True).values()
+        try:
+            limits = self.call(self.client.run, _memory_limit, asynchronous=True).values()
+        except TimeoutError as error:
+            raise ClusterLostError(
+                f"The workers of the cluster have not answered for {self.PATIENCE:.0f} seconds: see what they do, and "
+                "fit again."
+            ) from error
         return float(sum(float("inf") if limit is None else limit for limit in limits))
 
     def cancel(self, futures: Sequence[Future]) -> None:
         """Take back tasks, whether or not there is still somebody to hear it."""
-        with suppress(*_NO_ANSWER):
+        with suppress(*_NO_ANSWER):  # ClusterLostError is a RuntimeError
             self.call(self.client.cancel, futures, asynchronous=True, force=True, seconds=10.0 * self.GLANCE)
 
     def forget(self, fit: str) -> None:
         """Let all workers forget a fit, as far as they are still there."""
-        if self.client.status == "running":
-            with suppress(*_NO_ANSWER):
-                self.call(self.client.run, forget, fit, asynchronous=True, on_error="ignore", seconds=10 * self.GLANCE)
+        with suppress(*_NO_ANSWER):
+            self.call(self.client.run, forget, fit, asynchronous=True, on_error="ignore", seconds=10.0 * self.GLANCE)
 
 
 def _raise_from(future: Future) -> None:

@@ -3,7 +3,7 @@
 :class:`Targets` is what y and the weights say; :class:`Encoded` is that beside X, checked; a :class:`ProblemEncoder`
 makes both, and :class:`Problems` of them, so that weights, classes and k mean the same in every fit. Arrays and sparse
 matrices of the host and tensors of PyTorch go the same way; chunks of rows have
-:class:`atklearn.chunked.encoded_chunks.EncodedChunks` in the place of :class:`Encoded`.
+:class:`atklearn.chunked.chunks.EncodedChunks` in the place of :class:`Encoded`.
 """
 
 from __future__ import annotations

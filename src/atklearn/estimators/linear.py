@@ -13,7 +13,7 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from atklearn.chunked.checkpoint import Checkpoint
-from atklearn.chunked.encoded_chunks import EncodedChunks, starts_of
+from atklearn.chunked.chunks import EncodedChunks
 from atklearn.core.collapse import collapse_limit, warn_of_collapse
 from atklearn.core.problem import Solution
 from atklearn.core.solve import solve_linear
@@ -193,7 +193,7 @@ class LinearATk(CallbackSupportMixin, FollowsX):
             starts = [problem.starting_from(solution) for problem, solution in pairs]
         if checkpoint is None:
             return starts
-        return [one or other for one, other in zip(starts_of(checkpoint, problems), starts, strict=True)]
+        return [one or other for one, other in zip(checkpoint.starts(problems), starts, strict=True)]
 
     def _publish(self, problems: Problems, solutions: list[Solution]) -> None:
         """Set the fitted attributes, plain for one problem, else with an entry or column for each."""

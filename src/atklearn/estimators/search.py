@@ -15,8 +15,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from atklearn.chunked.chunked_folds import ChunkedFold, fold_parts, refuse_for_chunks
-from atklearn.chunked.encoded_chunks import EncodedChunks
+from atklearn.chunked.chunks import ChunkedFold, EncodedChunks, fold_parts, refuse_for_chunks
 from atklearn.core.collapse import collapse_share
 from atklearn.encoding.encoded import Encoded
 from atklearn.estimators.linear import ATkClassifier, ATkRegressor, LinearATk, default_C, few_samples, fit_encoded

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
-from pathlib import Path
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -26,8 +25,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from atklearn.chunked.checkpoint import Checkpoint
-from atklearn.chunked.chunks import Chunks
-from atklearn.chunked.encoded_chunks import EncodedChunks
+from atklearn.chunked.chunks import Chunks, EncodedChunks
 from atklearn.core.problem import Progress, Solution, StopReason
 from atklearn.encoding.encoded import (
     Encoded,
@@ -98,7 +96,7 @@ class FitProgress:
                 return False
             reported = step
             if self.estimator.verbose:
-                passes = "" if self.chunks is None else f", {self.chunks.fleet.reads} passes over the data"
+                passes = "" if self.chunks is None else f", {self.chunks.coordinator.reads} passes over the data"
                 print(f"{problem} step {step}: objective {objective:.6g}, duality gap {gap:.1e}{passes}", flush=True)
             return self.passed("newton-step")
 
@@ -251,8 +249,8 @@ def training_data(
             del estimator.feature_names_in_
         yield data
     except BaseException as error:
-        if chunks.checkpoint is not None and Path(chunks.checkpoint).exists():
-            error.add_note(f"What was reached is in {str(chunks.checkpoint)!r}, and this fit goes on from there.")
+        for path in data.reached:
+            error.add_note(f"What was reached is in {path!r}, and this fit goes on from there.")
         raise
     finally:
         data.close()

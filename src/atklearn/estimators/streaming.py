@@ -31,7 +31,7 @@ from atklearn.encoding.encoded import (
 from atklearn.estimators.shared import LinearClassifierMixin, keeping_fitted_state, linear_decisions
 from atklearn.losses.aggregate import AverageTopK, resolve_k, warn_of_one_row
 from atklearn.losses.individual import Array, IndividualLoss, Task, resolve_individual_loss
-from atklearn.ondisk.executor_engine import read_rows
+from atklearn.ondisk.array_chunks import read_rows
 from atklearn.runtime.messages import shown, stack_level
 from atklearn.stochastic.sgd import (
     AVERAGINGS,

@@ -1,4 +1,4 @@
-"""Data larger than memory, read chunk by chunk from files, on one machine and without further packages."""
+"""Data larger than memory, read chunk by chunk from files, on one machine."""
 
 from atklearn.ondisk.array_chunks import ArrayChunks
 

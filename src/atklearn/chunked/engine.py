@@ -1,4 +1,4 @@
-"""All chunks together: asks every one of them, and adds up what they answer.
+"""Engines, which bring queries to chunks; and the driver's side, which asks all chunks and adds up their answers.
 
 An engine decides where that happens. It has to call :func:`answer` for groups of chunks, near their data if it can,
 and to add up the replies; nothing else depends on it.
@@ -14,24 +14,34 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 from weakref import WeakSet, ref
 
-from atklearn.chunked.chunk import Block, Chunk, Memory, Missing, Moved, Product, Step, Vector, history
-from atklearn.chunked.questions import Question
+from atklearn.chunked.chunk import (
+    Block,
+    Chunk,
+    Memory,
+    MissingVectorError,
+    Prediction,
+    Recipe,
+    Vector,
+    lineage,
+)  # fmt: skip
+from atklearn.chunked.queries import Query
+from atklearn.core.point import Point
 
-__all__ = ["Engine", "Fleet", "HoldsVectors", "Reply", "Request", "answer", "forget"]
+__all__ = ["Coordinator", "Engine", "HoldsVectors", "Reply", "Request", "answer", "forget"]
 
-# Fits whose chunks a process remembers; more are there only if some were never told to end.
+# Fits whose chunks a process remembers; more are there only if some were never closed.
 _MOST_FITS = 8
 
 
 @dataclass(frozen=True)
 class Request:
-    """A question on its way to the chunks of a fit, with how to make the vectors it names, and which to keep."""
+    """A query on its way to the chunks of a fit, with recipes of the vectors it names, and which of these to keep."""
 
     fit: str
-    question: Question
-    steps: tuple[Step, ...]
+    query: Query
+    recipes: tuple[Recipe, ...]
     keep: frozenset[int]
-    beside: tuple[int, ...] = ()  # vectors to be made in passing, since the features are read
+    also_make: tuple[int, ...] = ()  # vectors to be made in passing, since the features are read
 
 
 class Reply(NamedTuple):
@@ -61,7 +71,7 @@ class Engine(Protocol):
 
     @property
     def is_lazy(self) -> bool:
-        """Whether the features are fetched for every question that reads them, and gone after it."""
+        """Whether the features are fetched for every query that reads them, and gone after it."""
 
     def ask(self, request: Request, chunks: Sequence[int], *, reading: bool) -> Reply:
         """Return the sum of what :func:`answer` says for these chunks; their data are needed if ``reading``."""
@@ -93,10 +103,9 @@ def answer(request: Request, chunks: Sequence[tuple[int, Block | None]]) -> Repl
         memory = memories.setdefault(index, Memory())
         with memory.lock:
             try:
-                reply = reply.plus(
-                    Reply(Chunk(block, memory, request.steps, index).answer(request.question, request.beside))
-                )
-            except Missing:
+                chunk = Chunk(block, memory, request.recipes, index)
+                reply = reply.plus(Reply(chunk.answer(request.query, request.also_make)))
+            except MissingVectorError:
                 reply = reply.plus(Reply(None, (index,)))
             memory.keep(request.keep)
     return reply
@@ -115,8 +124,8 @@ class HoldsVectors(Protocol):
         """Return these vectors."""
 
 
-class Fleet:
-    """The chunks of a fit, and what is known of what they remember.
+class Coordinator:
+    """Asks all chunks of a fit by an engine, and knows which vectors they should remember.
 
     Parameters
     ----------
@@ -124,10 +133,14 @@ class Fleet:
 
     Attributes
     ----------
-    reads : int
-        How often all features have been read.
-    rounds : int
-        How many questions were asked.
+    fit : str
+        A name, unique in the world.
+    reads, rounds : int
+        How often the features were read, and how many queries there were.
+    holders : WeakSet
+        Who needs vectors.
+    latest : weakref to a Point, or None
+        The point that a solver began at last, which it moves: on these chunks, or on some rows fetched from them.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -135,7 +148,7 @@ class Fleet:
         self.fit = uuid.uuid4().hex
         self.reads = self.rounds = 0
         self.holders: WeakSet[HoldsVectors] = WeakSet()
-        self.latest: ref[Any] | None = None  # the point that was differentiated last
+        self.latest: ref[Point] | None = None
         self._held: set[int] = set()
 
     def name(self) -> int:
@@ -146,33 +159,31 @@ class Fleet:
         """Say whether the chunks should hold a vector."""
         return vector.token in self._held
 
-    def ask(self, question: Question, *vectors: Vector) -> Any:
+    def ask(self, query: Query, *vectors: Vector) -> Any:
         """Return the sum of the answers of all chunks; None if there are no rows.
 
         What chunks should remember is not sent again. One that does not, because it has moved to another process, is
-        asked once more, with its data and all steps that lead to the vectors.
+        asked once more, with its data and all recipes that lead to the vectors.
         """
-        steps = history(vectors, self._held)
-        reading = question.reads or any(self._reads(step) for step in steps)
-        beside = self._unmade(steps) if reading else ()
-        steps = (*steps, *beside)
-        needed = self._needed({step.token for step in steps} | self._held)
-        keep = frozenset(needed | {question.sight.token})
-        made = tuple(step.token for step in beside)
-        request = Request(self.fit, question, steps, keep, made)
+        recipes = lineage(vectors, self._held)
+        reading = query.reads or any(isinstance(each, Prediction) and each.reads(self._held) for each in recipes)
+        beside = self._unmade(recipes) if reading else ()
+        recipes = (*recipes, *beside)
+        needed = self._needed({recipe.token for recipe in recipes} | self._held)
+        keep = frozenset(needed | {query.view.token})
+        also_make = tuple(recipe.token for recipe in beside)
+        request = Request(self.fit, query, recipes, keep, also_make)
         self.rounds += 1
         self.reads += reading
         reply = self.engine.ask(request, range(self.engine.n_chunks), reading=reading)
         if reply.missing:
-            whole = Request(self.fit, question, (*history(vectors), *beside), keep, made)
+            whole = Request(self.fit, query, (*lineage(vectors), *beside), keep, also_make)
             self.reads += not reading
             again = self.engine.ask(whole, sorted(reply.missing), reading=True)
             reply = Reply(reply.total).plus(again)
             if again.missing:
-                raise RuntimeError(
-                    f"Chunks {again.missing} cannot answer {question.name!r} although they have their data."
-                )
-        self._held = (self._held | {step.token for step in steps}) & needed
+                raise RuntimeError(f"Chunks {again.missing} cannot answer {query.name!r} with their data.")
+        self._held = (self._held | {recipe.token for recipe in recipes}) & needed
         return reply.total
 
     def _needed(self, made: set[int]) -> set[int]:
@@ -182,21 +193,19 @@ class Fleet:
         for vector in waiting:
             tokens.add(vector.token)
             if vector.token not in made:
-                tokens.update(vector.step.shortcut)
+                tokens.update(vector.recipe.shortcut)
                 waiting.extend(vector.parents)
         return tokens
 
-    def _unmade(self, steps: tuple[Step, ...]) -> tuple[Step, ...]:
-        """Return how to make the products with the features that somebody holds and nobody has asked for yet."""
-        known = self._held.union(step.token for step in steps)
-        waiting = {vector.token: vector.step for holder in self.holders for vector in holder.needed()}
-        return tuple(step for token, step in waiting.items() if token not in known and isinstance(step, Product))
-
-    def _reads(self, step: Step) -> bool:
-        """Say whether a step needs the features."""
-        if isinstance(step, Moved):
-            return bool(step.z.any()) and not self._held.issuperset(step.shortcut)
-        return isinstance(step, Product) and bool(step.z.any())
+    def _unmade(self, recipes: tuple[Recipe, ...]) -> tuple[Recipe, ...]:
+        """Return how to make the predictions that somebody holds and nobody has asked for yet."""
+        known = self._held.union(recipe.token for recipe in recipes)
+        waiting = {vector.token: vector.recipe for holder in self.holders for vector in holder.needed()}
+        return tuple(
+            each
+            for token, each in waiting.items()
+            if token not in known and isinstance(each, Prediction) and each.origin is None
+        )
 
     def close(self) -> None:
         """Let the chunks forget all."""
