@@ -193,6 +193,10 @@ def test_the_mean_square_counts_the_column_of_ones(stand):
     assert stand.rows.mean_square() == pytest.approx(expected, rel=1e-12)
 
 
+def test_the_largest_entries_bound_every_prediction(stand):
+    np.testing.assert_allclose(stand.rows.largest_entries, abs(stand.design).max(axis=0), rtol=1e-12)
+
+
 def test_the_same_samples_may_pay_another_loss(stand):
     other = Hinge() if stand.loss.task == "classification" else SquaredError()
     rows, z, k = stand.rows.paying(other), stand.coefficients(), 0.3 * stand.rows.total

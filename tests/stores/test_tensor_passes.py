@@ -179,7 +179,10 @@ def test_sides_of_a_proof_and_its_bound(case):
         change = u * r * (there - s - slope * (f - case.f))
         sums = u @ over, u @ (over - (r * there - lam * abs(r))), u @ abs(r), change.sum()
         exact = state if f is case.f else case.state(f)
-        assert_allclose(exact.bound(feasible, lam), sums, rtol=1e-9, atol=1e-12)
+        bound = exact.bound(feasible, lam)
+        assert_allclose(bound[:4], sums, rtol=1e-9, atol=1e-12)
+        slopes = case.loss.expand(f, case.y)[1]
+        assert_allclose(bound[4:], [u @ abs(slopes), u @ abs(r * slope)], rtol=1e-9)
 
 
 @pytest.mark.parametrize("has_units", [False, True])

@@ -36,7 +36,7 @@ from atklearn.chunked.chunk import (
     row_ids,
 )
 from atklearn.chunked.engine import Coordinator
-from atklearn.chunked.queries import Extremes, Pieces, Query, Sums
+from atklearn.chunked.queries import Extremes, Pieces, Query, Reach, Sums
 from atklearn.core.coordinates import Units, convert, helpful_units
 from atklearn.core.packed import PackedSymmetric
 from atklearn.core.point import Bound, Form, Gram, Point, Reading, SettledSums, Sides
@@ -66,6 +66,7 @@ class Counted:
     total: float
     mass: Extremes
     targets: Extremes
+    reach: Reach
     mean_square: float
     is_sparse: bool
     bytes_per_row: float
@@ -431,6 +432,14 @@ class ChunkedRows(Store):
         before, f = self._density(state), state.f
         recipe = Scaled(self.coordinator.name(), self.view, before.token, f.token, up, down, level)
         return ChunkState(self, state.z, state.k, f, density=Vector(recipe, (before, f)))
+
+    @cached_property
+    def largest_entries(self) -> Array:
+        """The largest ``|x|`` of every column, the column of ones included."""
+        (high, low), units = self.counted.reach.ends * [[1.0], [-1.0]], self.view.units
+        if units is not None:
+            low, high = (low - units.centre) / units.scale, (high - units.centre) / units.scale
+        return self.join(np.maximum(np.abs(low), np.abs(high)), 1.0)
 
     def bound(self, exact: ChunkState, feasible: ChunkState, lam: float) -> Bound:
         """Return the sums over all rows."""

@@ -168,6 +168,7 @@ class Summary:
             total=total,
             mass=sum(mass[1:], mass[0]),
             targets=self.sums["targets"],
+            reach=self.sums["reach"],
             mean_square=float(sum(weight * sums["squares"] for weight, sums in present)) / total,
             is_sparse=self.sums["sparse"] > 0,
             bytes_per_row=max(self.sums["bytes"] / max(sum(self.sums["sizes"].values()), 1), 1.0),

@@ -42,6 +42,7 @@ __all__ = [
     "ProofSums",
     "Pull",
     "Query",
+    "Reach",
     "SideSums",
     "StateRef",
     "Summarize",
@@ -90,6 +91,24 @@ class Extremes:
     def of(cls, values: Values) -> Extremes:
         """Return those of an array, of none as of nothing."""
         return cls(float(values.min()), float(values.max())) if values.size else cls(np.inf, -np.inf)
+
+
+@dataclass(frozen=True)
+class Reach:
+    """How far columns reach: the largest entry of each, and of its negative."""
+
+    ends: Array  # of shape (2, n_features)
+
+    def __add__(self, other: Reach) -> Reach:
+        return Reach(np.maximum(self.ends, other.ends))
+
+    @classmethod
+    def of(cls, X: Rows) -> Reach:
+        """Return the reach of the columns of a matrix."""
+        if X.shape[0] == 0:
+            return cls(np.full((2, X.shape[1]), -np.inf))
+        ends = [end.toarray().ravel() if sp.issparse(end) else end for end in (X.max(axis=0), -X.min(axis=0))]
+        return cls(np.array(ends, dtype=np.float64))
 
 
 Pieces: TypeAlias = tuple[tuple[Rows, ...], ...]
@@ -311,7 +330,7 @@ class ProofSums(Query):
         r, f = chunk.vector(self.density), chunk.vector(self.fresh)
         _, now, _ = chunk.losses(self.view, self.at.k, f)
         sums = threads.block_sums(
-            passes.bound_blocks, 4, f.size, 2.0, now.s, now.f, then.s, then.slope, then.f, r, u, self.threshold,
+            passes.bound_blocks, 6, f.size, 2.0, now.s, now.f, then.s, then.slope, then.f, r, u, self.threshold,
             paying.kink.is_two_sided,
         )  # fmt: skip
         return Sums(sums=sums)
@@ -463,6 +482,7 @@ class Summarize(Query):
         return Sums(
             labels=labels,
             targets=Extremes(0.0, 0.0) if self.has_labels else Extremes.of(y),
+            reach=Reach.of(X),
             sizes=Sums({chunk.index: y.size}),
             sparse=int(sp.issparse(X)),
             bytes=X.data.nbytes if sp.issparse(X) else X.nbytes,

@@ -26,6 +26,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
+from atklearn.core.point import Point
 from atklearn.core.problem import Certificate, Problem, Progress, Solution, StopReason
 from atklearn.core.store import ArrayStore, Expanded
 from atklearn.losses.individual import Array
@@ -115,6 +116,7 @@ class InteriorPoint:
         self.u = self.rows.mass / problem.k
         self.sides = np.array([[1.0], [-1.0]] if self.rows.kink.is_two_sided else [[1.0]])
         self.pairs = 2.0 * len(self.sides) * float(self.u.sum()) + 1.0  # of complementary numbers, weighted
+        self.point: Point | None = None
         self.met: Array | float = 0.0  # curvature of the losses that steps have met
 
     def run(self, coef: Array, width: float | None, tol: float, max_iter: int, progress: Progress | None) -> Solution:
@@ -132,7 +134,9 @@ class InteriorPoint:
             objective = now.lam + float(self.u @ now.t.sum(axis=0)) + self.problem.penalty(now.z)
             if gap < 0.9 * least:
                 least, since = gap, steps
-            stopped = progress is not None and bool(progress(steps, objective, gap))
+            if progress is not None:  # which may look at where the solver stands
+                self.point = self.rows.point(now.z, self.problem.k, (self.sides * now.r).sum(axis=0))
+                stopped = bool(progress(steps, objective, gap))
             is_over = stopped or steps >= max_iter or steps - since >= _PATIENCE
             if is_over or gap <= _NEAR * tol * objective:
                 found = self.problem.certify(now.z, (self.sides * now.r).sum(axis=0))
