@@ -56,7 +56,8 @@ class KernelATk(BaseEstimator):
         """Weights of the features, shape (n_problems, n_features); only with ``kernel="linear"``."""
         if self.kernel != "linear":
             raise AttributeError(f'coef_ exists with kernel="linear" only, got kernel={self.kernel!r}.')
-        coef: npt.NDArray[Any] = np.asarray(self.dual_coef_ @ self.support_vectors_)
+        coef: Array = np.asarray(self.dual_coef_ @ self.support_vectors_)
+        coef.flags.writeable = False  # made anew each time: what is written into it would be lost
         return coef
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -219,8 +220,9 @@ class ATkSVC(ClassifierMixin, KernelATk):
     cache_size : float, default=200
         LIBSVM's cache of kernel values in MB.
     max_iter : int, default=-1
-        The iterations allowed to each call of LIBSVM, -1 for no limit. At the limit the fit ends with the best
-        solution so far, its gap and a warning.
+        The iterations allowed to each call of LIBSVM. At the limit the fit ends with the best solution so far, its gap
+        and a warning. -1 is LIBSVM's own limit, ten million or 100 per sample, whichever is more; with the linear
+        kernel, or up to 3,000 samples, the linear solver takes over long before.
     verbose : int, default=0
         1 reports each call of LIBSVM with the gap reached, 2 adds LIBSVM's own output.
 
@@ -388,8 +390,9 @@ class ATkSVR(RegressorMixin, KernelATk):
     cache_size : float, default=200
         LIBSVM's cache of kernel values in MB.
     max_iter : int, default=-1
-        The iterations allowed to each call of LIBSVM, -1 for no limit. At the limit the fit ends with the best
-        solution so far, its gap and a warning.
+        The iterations allowed to each call of LIBSVM. At the limit the fit ends with the best solution so far, its gap
+        and a warning. -1 is LIBSVM's own limit, ten million or 100 per sample, whichever is more; with the linear
+        kernel, or up to 3,000 samples, the linear solver takes over long before.
     verbose : int, default=0
         1 reports each call of LIBSVM with the gap reached, 2 adds LIBSVM's own output.
 

@@ -41,6 +41,9 @@ KernelName: TypeAlias = str | Callable[..., Any]
 
 # Kernel values held at once while a product is formed: few enough for the cache.
 _BLOCK = 1 << 19
+# Rows up to which a kernel matrix is factored; its eigenvalues up to this much of the largest are rounding.
+_FEW = 3000
+_RANK = 1e-14
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,8 @@ class Kernel:
     def __call__(self, X: Any, Y: Any) -> Array:
         """Return the kernel values between the rows of X and those of Y, shape (n_X, n_Y)."""
         if callable(self.name):
-            values = np.asarray(self.name(X, Y), dtype=np.float64)
+            values = self.name(X, Y)
+            values = np.asarray(values.toarray() if sp.issparse(values) else values, dtype=np.float64)
             if values.shape != (X.shape[0], Y.shape[0]):
                 raise ValueError(
                     f"A kernel function is expected to return an array of shape {(X.shape[0], Y.shape[0])} for that "
@@ -104,6 +108,19 @@ class KernelMatrix:
     def is_stored(self) -> bool:
         """Whether the matrix exists already."""
         return self.kernel.name == "precomputed"
+
+    @property
+    def has_factor(self) -> bool:
+        """Whether it is known to be a matrix of products, and cheap to see of what."""
+        return self.kernel.name == "linear" or (self.kernel.name != "sigmoid" and self.n_rows <= _FEW)
+
+    def factor(self) -> Array | sp.sparray:
+        """Return Z with ``K = Z Z'``, of as many columns as K has rank."""
+        if self.kernel.name == "linear":
+            return self.X
+        values, vectors = np.linalg.eigh(self.fill(np.empty((self.n_rows, self.n_rows))))
+        counts = values > _RANK * values[-1]
+        return np.ascontiguousarray(vectors[:, counts] * np.sqrt(values[counts]))
 
     def take(self, rows: Places) -> KernelMatrix:
         """Return the kernel matrix of some of the samples."""
