@@ -85,8 +85,7 @@ def test_class_weights_multiply_sample_weights():
 @pytest.mark.parametrize(
     ("y", "sample_weight", "class_weight", "message"),
     [
-        ([1, 1, 1], None, None, r"Mine expects samples of at least 2 classes .* got 1 class\(es\) in y, 1 of them"),
-        ([0, 1, 1], [0, 1, 1], None, r"got 2 class\(es\) in y, 1 of them with weight; check y and sample_weight"),
+        ([1, 1, 1], None, None, r"Mine expects samples of at least 2 classes, got 1 class\(es\) in y"),
         ([0, 1, 1], None, {0: -1.0}, r"class_weight is expected to give weights >= 0 .* got \{0: -1.0\}"),
         ([0, 1, 1], None, {0: 0.0}, r"a positive one to at least 2 classes, got \{0: 0.0\}"),
         ([0.5, 1.7, 2.2], None, None, "continuous"),

@@ -8,6 +8,7 @@ matrices of the host and tensors of PyTorch go the same way; chunks of rows have
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -28,7 +29,7 @@ from atklearn.losses.individual import Array, IndividualLoss
 from atklearn.losses.labels import one_versus_rest
 from atklearn.runtime import threads
 from atklearn.runtime.compiling import FAST_SUMS, HAS_NUMBA, njit
-from atklearn.runtime.messages import refuse_weights, shown
+from atklearn.runtime.messages import refuse_weights, shown, stack_level
 from atklearn.runtime.namespaces import (
     as_tensor_if_dense,
     home_of,
@@ -273,7 +274,7 @@ def regression_targets(y: Any, sample_weight: Any = None) -> Targets:
 
 
 def class_targets(y: Any, sample_weight: Any = None, class_weight: Any = None, owner: str = "A classifier") -> Targets:
-    """Return the targets of a classification, and make sure that two classes have mass.
+    """Return the targets of a classification, and make sure that there are two classes.
 
     Parameters
     ----------
@@ -296,8 +297,8 @@ def class_targets(y: Any, sample_weight: Any = None, class_weight: Any = None, o
     return _weighted_by_class(targets, class_weight, owner, alike=sample_weight is None)
 
 
-def _weighted_by_class(targets: _T, class_weight: Any, owner: str, *, alike: bool = False) -> _T:
-    """Return targets with class weights, making sure that two classes have mass; ``alike``: all weights are 1."""
+def _weighted_by_class(targets: _T, class_weight: Any, owner: str, *, alike: bool = False, warns: bool = True) -> _T:
+    """Return targets with class weights; ``alike``: all weights are 1; ``warns`` of classes that have none."""
     classes, codes, weight = targets.classes, targets.y, targets.weight
     assert classes is not None
     present: Array
@@ -310,7 +311,15 @@ def _weighted_by_class(targets: _T, class_weight: Any, owner: str, *, alike: boo
         present = np.array([codes.size - highs, highs], dtype=np.float64)
     else:
         present = np.bincount(codes, weights=weight, minlength=classes.size).astype(np.float64, copy=False)
-    return replace(targets, factors=class_factors(classes, present, class_weight, owner))
+    factors = class_factors(classes, present, class_weight, owner)
+    if warns and not present.all():
+        warnings.warn(
+            f"The samples of {shown(list(classes[present == 0.0]))} have no weight: no sample of these classes is "
+            "learned from, and they are left out.",
+            UserWarning,
+            stacklevel=stack_level(),
+        )
+    return replace(targets, factors=factors)
 
 
 def _classes_and_codes(y: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
@@ -326,7 +335,7 @@ def _classes_and_codes(y: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
 
 
 def class_factors(classes: npt.NDArray[Any], present: Array, class_weight: Any, owner: str) -> Array | None:
-    """Return what class weights multiply the mass of each class with, None for nothing; two classes must have mass.
+    """Return what class weights multiply the mass of each class with, None for nothing.
 
     Parameters
     ----------
@@ -342,11 +351,8 @@ def class_factors(classes: npt.NDArray[Any], present: Array, class_weight: Any, 
     >>> class_factors(np.array(["a", "b"]), np.array([1.0, 3.0]), "balanced", "A classifier")
     array([2.        , 0.66666667])
     """
-    if np.count_nonzero(present) < 2:
-        raise ValueError(
-            f"{owner} expects samples of at least 2 classes with positive weight, got {classes.size} class(es) in y, "
-            f"{np.count_nonzero(present)} of them with weight; check y and sample_weight."
-        )
+    if classes.size < 2:
+        raise ValueError(f"{owner} expects samples of at least 2 classes, got {classes.size} class(es) in y; check y.")
     if class_weight is None:
         return None
     factors: Array
@@ -355,7 +361,7 @@ def class_factors(classes: npt.NDArray[Any], present: Array, class_weight: Any, 
         factors = np.divide(mean, present, where=present > 0, out=np.zeros_like(present))
     else:
         factors = np.asarray(compute_class_weight(class_weight, classes=classes, y=classes))
-    if factors.min() < 0.0 or np.count_nonzero(factors * present) < 2:
+    if factors.min() < 0.0 or np.count_nonzero(factors * present) < min(2, np.count_nonzero(present)):
         raise ValueError(
             f"class_weight is expected to give weights >= 0 and a positive one to at least 2 classes, "
             f"got {shown(class_weight)}."
@@ -535,7 +541,7 @@ class Encoded(Targets):
             part = replace(part, weight=weight, is_weighted=True)
         if self.classes is None:
             return part
-        return _weighted_by_class(part, self.encoder.class_weight, self.encoder.owner)
+        return _weighted_by_class(part, self.encoder.class_weight, self.encoder.owner, warns=False)
 
     def problems(self, *, k: float = 1.0, C: float = 1.0, on_the_host: bool = False) -> Problems:
         """Return the problems on these rows, those without mass left out; k is a count or a share.
