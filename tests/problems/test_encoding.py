@@ -72,7 +72,8 @@ def test_balancing_by_weight_is_balancing_of_repeated_samples(rng):
 
 
 def test_balancing_leaves_classes_without_weight_out():
-    targets = class_targets(np.array([0, 1, 2, 2]), [1.0, 3.0, 0.0, 0.0], "balanced")
+    with pytest.warns(UserWarning, match=r"The samples of \[2\] have no weight: .* left out"):
+        targets = class_targets(np.array([0, 1, 2, 2]), [1.0, 3.0, 0.0, 0.0], "balanced")
     np.testing.assert_allclose(targets.mass, [2.0, 2.0, 0.0, 0.0])
     assert len(targets.values) == 3  # the class is known, all the same
 

@@ -21,7 +21,7 @@ from atklearn.boosting.metric import ATK, ATkMetric
 from atklearn.boosting.rounds import boost_problems, lightgbm_parameters, raw_predictions
 from atklearn.boosting.trees import BoostedTrees, Recipe, load_lightgbm
 from atklearn.encoding.encoded import Encoded, ProblemEncoder, Targets
-from atklearn.estimators.shared import keeping_fitted_state
+from atklearn.estimators.shared import published_at_once
 from atklearn.losses.aggregate import AverageTopK, resolve_k, warn_of_one_row
 from atklearn.losses.individual import Array, IndividualLoss, Task, resolve_individual_loss
 from atklearn.measures.catalogue import MEASURES, names_of_measures
@@ -124,6 +124,7 @@ class BoostedATk(BaseEstimator, ABC):
         tags.input_tags.allow_nan = True
         return tags
 
+    @published_at_once
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the model.
@@ -141,31 +142,28 @@ class BoostedATk(BaseEstimator, ABC):
         self : estimator
         """
         load_lightgbm()
-        with keeping_fitted_state(self):
-            resolve_individual_loss(self.loss, self._task)
-            metric = self._metric() if self.early_stopping else None
-            columns = Columns(self.categorical_features)
-            X, y = columns.fit_transform(self, X, y, y_numeric=self._task == "regression")
-            every = self._targets(y, sample_weight)
-            targets = every
-            if not every.is_whole:  # a sample without weight is as if it were not there
-                X, y, targets = X[every.kept], y[every.kept], every.take(every.kept)
-            judged = replace(targets, factors=None)  # measures know sample weights, and no class weights
-            seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-            recipe = Recipe(self.n_estimators, self._lightgbm_parameters(seed), columns.categorical)
-            if hasattr(self, "selection_"):
-                del self.selection_
-            if self.k == "auto":
-                share = 1.0
-                if (self.scoring, self.tail, self.at_most) != (None, None, None):  # else there is nothing to ask
-                    self.selection_ = self._choose(X, targets, recipe, seed)
-                    share, recipe = self.selection_.k, replace(recipe, rounds=int(self.selection_.value))
-            else:
-                warn_of_one_row(self.k)
-                share = resolve_k(self.k, targets.total) / targets.total
-            trees = self._boost(X, targets, judged, share, recipe, metric, seed)
-            self._publish(X, every, targets, share, trees)
-            self.columns_ = columns
+        resolve_individual_loss(self.loss, self._task)
+        metric = self._metric() if self.early_stopping else None
+        columns = Columns(self.categorical_features)
+        X, y = columns.fit_transform(self, X, y, y_numeric=self._task == "regression")
+        every = self._targets(y, sample_weight)
+        targets = every
+        if not every.is_whole:  # a sample without weight is as if it were not there
+            X, y, targets = X[every.kept], y[every.kept], every.take(every.kept)
+        judged = replace(targets, factors=None)  # measures know sample weights, and no class weights
+        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        recipe = Recipe(self.n_estimators, self._lightgbm_parameters(seed), columns.categorical)
+        if self.k == "auto":
+            share = 1.0
+            if (self.scoring, self.tail, self.at_most) != (None, None, None):  # else there is nothing to ask
+                self.selection_ = self._choose(X, targets, recipe, seed)
+                share, recipe = self.selection_.k, replace(recipe, rounds=int(self.selection_.value))
+        else:
+            warn_of_one_row(self.k)
+            share = resolve_k(self.k, targets.total) / targets.total
+        trees = self._boost(X, targets, judged, share, recipe, metric, seed)
+        self._publish(X, every, targets, share, trees)
+        self.columns_ = columns
         return self
 
     @abstractmethod

@@ -361,7 +361,7 @@ def class_factors(classes: npt.NDArray[Any], present: Array, class_weight: Any, 
         factors = np.divide(mean, present, where=present > 0, out=np.zeros_like(present))
     else:
         factors = np.asarray(compute_class_weight(class_weight, classes=classes, y=classes))
-    if factors.min() < 0.0 or np.count_nonzero(factors * present) < min(2, np.count_nonzero(present)):
+    if factors.min() < 0.0 or np.count_nonzero(factors * present) < min(2, int(np.count_nonzero(present))):
         raise ValueError(
             f"class_weight is expected to give weights >= 0 and a positive one to at least 2 classes, "
             f"got {shown(class_weight)}."
