@@ -52,10 +52,9 @@ from atklearn.stochastic.sgd import (
     LearningRate,
     Plateau,
     RandomState,
-    Rows,
     draw_seed,
 )
-from atklearn.stochastic.visits import MassClock, passes
+from atklearn.stochastic.visits import MassClock, Rows, passes
 from atklearn.stores.compiled import Places
 
 __all__ = ["RowBlocks", "SGDATkClassifier", "SGDATkRegressor", "Stream", "StreamingATk"]

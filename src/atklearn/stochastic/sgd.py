@@ -33,8 +33,7 @@ from atklearn.losses.compiled import compiled
 from atklearn.losses.individual import Array, IndividualLoss
 from atklearn.runtime.compiling import HAS_NUMBA
 from atklearn.runtime.messages import shown
-from atklearn.stochastic.visits import passes
-from atklearn.stochastic.walk import (
+from atklearn.stochastic.visits import (
     ALL,
     B_SUM,
     CONSTANT,
@@ -49,16 +48,17 @@ from atklearn.stochastic.walk import (
     STATE_SIZE,
     TOTAL,
     B,
+    Rows,
     StepRule,
     T,
+    passes,
     walk,
 )
 from atklearn.stores.compiled import CompiledRows, Places
 from atklearn.stores.passes import readable
 
-__all__ = ["SGD", "Descent", "Plateau", "RandomState", "Rows", "draw_seed", "solve_sgd", "solve_sgd_grid"]
+__all__ = ["SGD", "Descent", "Plateau", "RandomState", "draw_seed", "solve_sgd", "solve_sgd_grid"]
 
-Rows: TypeAlias = Array | sp.csr_array | sp.csr_matrix
 RandomState: TypeAlias = np.random.RandomState | int | None
 LearningRate: TypeAlias = Literal["invscaling", "optimal", "constant", "adaptive"]
 Averaging: TypeAlias = Literal["recent", "all"] | None
