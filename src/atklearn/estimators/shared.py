@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
-from typing import Any, Protocol, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
@@ -41,6 +41,9 @@ from atklearn.losses.individual import Array, LogLoss, Task, resolve_individual_
 from atklearn.losses.labels import chosen_labels, class_probabilities
 from atklearn.runtime.messages import shown, stack_level
 from atklearn.runtime.namespaces import Home, on_host, same_home
+
+if TYPE_CHECKING:
+    from atklearn.encoding.tensors import TensorDecisions
 
 __all__ = [
     "AsIs", "CallbackSupportMixin", "Constraints", "FitProgress", "FollowsX", "LinearClassifierMixin",
@@ -339,22 +342,6 @@ class FollowsX(BaseEstimator):
         )
 
 
-class Decisions(Protocol):
-    """Decision values of samples, and what follows from them."""
-
-    def values(self) -> AsIs:
-        """Return the scores, without a second axis for two classes."""
-
-    def labels(self, classes: AsIs) -> AsIs:
-        """Return the chosen labels."""
-
-    def probabilities(self) -> AsIs:
-        """Return the logistic function of the scores, scaled to sum to one over the classes."""
-
-    def log_probabilities(self) -> AsIs:
-        """Return the logarithm of the probabilities."""
-
-
 @dataclass(frozen=True)
 class ArrayDecisions:
     """Decision values of arrays, shape (n_samples,) or (n_samples, n_problems)."""
@@ -379,7 +366,7 @@ class ArrayDecisions:
             return np.asarray(np.log(self.probabilities()))
 
 
-def _decisions(estimator: BaseEstimator, X: AsIs, method: str) -> Decisions:
+def _decisions(estimator: BaseEstimator, X: AsIs, method: str) -> ArrayDecisions | TensorDecisions:
     """Return ``X w + b`` of a fitted estimator, which has been asked for it by a method."""
     check_is_fitted(estimator, "coef_")
     coef, intercept = estimator.coef_, estimator.intercept_

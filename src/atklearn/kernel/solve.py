@@ -43,7 +43,7 @@ from atklearn.core.problem import Certificate, InterceptKind, Problem, Solution,
 from atklearn.core.solve import solve_linear
 from atklearn.core.store import PlainStore
 from atklearn.kernel.polish import n_free, polish
-from atklearn.kernel.problem import KernelName, KernelProblem
+from atklearn.kernel.problem import KernelName, KernelProblem, Rows
 from atklearn.losses.aggregate import AverageTopK
 from atklearn.losses.individual import AbsoluteError, Array, Hinge
 from atklearn.runtime.compiling import HAS_NUMBA
@@ -197,7 +197,7 @@ class LibsvmCall:
     n_iter: int = 0
     stopped_early: bool = False
 
-    def fit(self, machine: BaseEstimator, X: Array | sp.sparray, y: Array | None, mass: Array) -> BaseEstimator:
+    def fit(self, machine: BaseEstimator, X: Rows, y: Array | None, mass: Array) -> BaseEstimator:
         """Fit one of scikit-learn's machines; its early stop is noted, not warned of: the certificate decides."""
         machine.set_params(max_iter=self.max_iter, cache_size=self.cache_size, verbose=self.verbose)
         with warnings.catch_warnings():

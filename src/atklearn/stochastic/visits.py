@@ -88,7 +88,9 @@ def passes(X: Rows, y: Array, mass: Array, shuffle: bool, seed: int) -> Iterator
 
 def row_keys(X: Rows, y: Array) -> npt.NDArray[np.uint64]:
     """Return a number for each row that depends on its non-zero values, their columns and its target only."""
-    keys: npt.NDArray[np.uint64] = _sparse_keys(X.data, X.indices, X.indptr, y) if sp.issparse(X) else _dense_keys(X, y)
+    keys: npt.NDArray[np.uint64] = (
+        _dense_keys(X, y) if isinstance(X, np.ndarray) else _sparse_keys(X.data, X.indices, X.indptr, y)
+    )
     return keys
 
 
