@@ -22,6 +22,7 @@ from atklearn.estimators.documentation import CLASSES, NUMBERS, documented
 from atklearn.estimators.shared import (
     AsIs,
     CallbackSupportMixin,
+    ClassWeight,
     Constraints,
     FitProgress,
     FollowsX,
@@ -333,7 +334,7 @@ class ATkClassifier(LinearClassifierMixin, LinearATk):
     at_most: float | None = None
     fit_intercept: bool = True
     penalize_intercept: bool = False
-    class_weight: dict[object, float] | str | None = None
+    class_weight: ClassWeight = None
     tol: float = 1e-6
     max_iter: int = 1000
     n_init: int = 50

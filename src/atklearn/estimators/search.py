@@ -8,6 +8,7 @@ from numbers import Integral
 from typing import ClassVar, Self, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.base import ClassifierMixin, _fit_context
 from sklearn.model_selection import BaseCrossValidator, check_cv
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -30,6 +31,7 @@ from atklearn.estimators.linear import (
 from atklearn.estimators.shared import (
     AsIs,
     CallbackSupportMixin,
+    ClassWeight,
     Constraints,
     FitProgress,
     FollowsX,
@@ -49,7 +51,7 @@ from atklearn.stochastic.sgd import RandomState
 
 __all__ = ["ATkClassifierCV", "ATkRegressorCV", "LinearATkCV"]
 
-Splits: TypeAlias = BaseCrossValidator | Iterable[tuple[Array, Array]] | int | None
+Splits: TypeAlias = BaseCrossValidator | Iterable[tuple[npt.ArrayLike, npt.ArrayLike]] | int | None
 
 # What the search asks of its user, and hands on to every fit.
 _HANDED_ON = ("loss", "trim", "fit_intercept", "penalize_intercept", "max_iter")
@@ -313,7 +315,7 @@ class ATkClassifierCV(LinearClassifierMixin, LinearATkCV):
     refit: bool = True
     fit_intercept: bool = True
     penalize_intercept: bool = False
-    class_weight: dict[object, float] | str | None = None
+    class_weight: ClassWeight = None
     tol: float = 1e-6
     max_iter: int = 1000
     n_jobs: int | None = None

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from atklearn.encoding.tensors import TensorDecisions
 
 __all__ = [
-    "AsIs", "CallbackSupportMixin", "Constraints", "FitProgress", "FollowsX", "LinearClassifierMixin",
+    "AsIs", "CallbackSupportMixin", "ClassWeight", "Constraints", "FitProgress", "FollowsX", "LinearClassifierMixin",
     "LinearRegressorMixin", "ScoredRegressorMixin", "chunks_of", "published_at_once", "training_data",
     "warn_of_classes_aside", "warn_unless_converged",
 ]  # fmt: skip
@@ -55,6 +55,8 @@ AsIs: TypeAlias = Any
 """What users pass, or get: arrays, dataframes, tensors, lazy collections, of whatever library."""
 Constraints: TypeAlias = dict[str, list[object]]
 """What scikit-learn may be told of parameters."""
+ClassWeight: TypeAlias = dict[Any, float] | str | None
+"""Weights of labels of whatever kind, or "balanced"."""
 _Fit = TypeVar("_Fit", bound=Callable[..., Any])
 
 try:

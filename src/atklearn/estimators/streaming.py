@@ -33,6 +33,7 @@ from atklearn.estimators.documentation import CLASSES, NUMBERS, documented
 from atklearn.estimators.linear import CLASS_WEIGHT
 from atklearn.estimators.shared import (
     AsIs,
+    ClassWeight,
     Constraints,
     LinearClassifierMixin,
     LinearRegressorMixin,
@@ -419,7 +420,7 @@ class SGDATkClassifier(LinearClassifierMixin, StreamingATk):
     C: float = 100.0
     fit_intercept: bool = True
     penalize_intercept: bool = False
-    class_weight: dict[object, float] | str | None = None
+    class_weight: ClassWeight = None
     max_iter: int = 20
     tol: float | None = 1e-3
     shuffle: bool = True

@@ -20,7 +20,7 @@ from atklearn.core.problem import Solution
 from atklearn.encoding.encoded import Targets, check_features, check_training, class_targets, plain, regression_targets
 from atklearn.estimators.documentation import CLASSES, NUMBERS, documented
 from atklearn.estimators.linear import CLASS_WEIGHT
-from atklearn.estimators.shared import AsIs, Constraints, published_at_once, warn_unless_converged
+from atklearn.estimators.shared import AsIs, ClassWeight, Constraints, published_at_once, warn_unless_converged
 from atklearn.kernel.problem import Kernel, KernelMatrix, KernelName, KernelProblem
 from atklearn.kernel.solve import kernel_collapse_limit, solve_kernel
 from atklearn.losses.aggregate import resolve_k, warn_of_one_row
@@ -253,7 +253,7 @@ class ATkSVC(ClassifierMixin, KernelATk):
     k: float | str = 1.0
     C: float = 100.0
     fit_intercept: bool = True
-    class_weight: dict[object, float] | str | None = None
+    class_weight: ClassWeight = None
     tol: float = 1e-3
     cache_size: float = 200
     max_iter: int = -1
