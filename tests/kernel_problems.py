@@ -20,5 +20,6 @@ def hinge_losses(model, X, y):
 
 
 def squared_norm(model, K):
+    """The square of the norm of the fitted function; ``K`` has a row per sample, and a column per support vector."""
     beta = model.dual_coef_[0]
-    return beta @ K[np.ix_(model.support_, model.support_)] @ beta
+    return beta @ K[model.support_] @ beta

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.base import clone
+from sklearn.ensemble import BaggingClassifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 from sklearn.multiclass import OneVsRestClassifier
@@ -20,8 +21,10 @@ from sklearn.pipeline import make_pipeline
 
 from atklearn import (
     ATkClassifier,
+    ATkClassifierCV,
     ATkRegressor,
     ATkRegressorCV,
+    ATkSVC,
     ATkSVR,
     CollapseWarning,
     LogLoss,
@@ -162,6 +165,29 @@ class TestCollapse:
         assert (
             ATkClassifier(k=float(re.search(r"above ([\d.]+)", str(warning.message))[1]) + 0.02).fit(X, y).coef_.all()
         )
+
+
+class TestClassWithoutWeight:
+    """It is left out with a warning: bags of few samples miss a class now and then."""
+
+    X = np.random.default_rng(0).standard_normal((20, 3))
+    GRID = ATkClassifierCV(ks=[0.5, 1.0], Cs=[1.0], cv=2)
+
+    @pytest.mark.parametrize("model", [ATkClassifier(), ATkClassifier("hinge", k=0.7), GRID, ATkSVC()], ids=str)
+    @pytest.mark.parametrize("only", [0, 1])
+    def test_the_other_of_two_is_predicted(self, model, only):
+        y = np.arange(20) % 2
+        with pytest.warns(UserWarning, match=rf"The samples of \[{1 - only}\] have no weight") as caught:
+            model = clone(model).fit(self.X, y, y == only)
+        assert len(caught) == 1
+        assert set(model.predict(self.X)) == {only}
+        assert 0.0 <= model.dual_gap_ <= model.objective_ < 1e-9
+
+    @pytest.mark.filterwarnings("ignore:The samples of", "ignore::atklearn.CollapseWarning")
+    @pytest.mark.parametrize("model", [ATkClassifier(), ATkClassifier(k=0.7), ATkSVC(k=0.7)], ids=str)
+    def test_small_data_can_be_bagged(self, model):
+        bag = BaggingClassifier(model, n_estimators=20, random_state=0)
+        assert bag.fit(self.X, np.arange(20) < 3).score(self.X, np.arange(20) < 3) > 0.8
 
 
 class TestOneRow:

@@ -453,7 +453,7 @@ class TestChoice:
         model = ATkClassifier(k="auto").fit(scale(X), y, sample_weight=weight)
         assert 0.0 < model.k_ <= weight.sum()
 
-    @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # a class of nobody against the rest
+    @pytest.mark.filterwarnings("ignore:The samples of")
     def test_of_a_class_without_weight_is_that_of_the_others(self):
         X, y = load_iris(return_X_y=True)
         weight = (y < 2).astype(float)

@@ -245,7 +245,7 @@ class TestBlocks:
         SGDATkClassifier("hinge", learning_rate="adaptive", average=None, max_iter=100),
     ]
 )
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore::atklearn.CollapseWarning")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore:The samples of:UserWarning")
 def test_scikit_learn_accepts(estimator, check, monkeypatch):
     monkeypatch.setenv("SCIPY_ARRAY_API", "1")
     check(estimator)

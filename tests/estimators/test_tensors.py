@@ -1,24 +1,41 @@
-"""The linear estimators on tensors: what arrays would say, where X lies, in the kind of X."""
+"""The linear estimators on tensors: what arrays would say, where X lies, in the kind of X; or a refusal."""
 
 from __future__ import annotations
 
+import builtins
 import pickle
+import subprocess
+import sys
+from pathlib import Path
 
 import joblib
 import numpy as np
 import pytest
+import sklearn
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import GridSearchCV
+from sklearn.exceptions import ConvergenceWarning, DataConversionWarning
+from sklearn.model_selection import GridSearchCV, GroupKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, scale
 
-from atklearn import ATkClassifier, ATkRegressor, LogLoss, SGDATkClassifier, SquaredError
+from atklearn import (
+    ATkClassifier,
+    ATkClassifierCV,
+    ATkRegressor,
+    ATkRegressorCV,
+    KCurveDisplay,
+    LogLoss,
+    SGDATkClassifier,
+    SquaredError,
+    atk_path,
+)
 from atklearn.datasets import make_toy
 from atklearn.encoding import encoded as encoding
+from atklearn.encoding import tensors as tensor_checks
 from atklearn.encoding.encoded import ProblemEncoder
+from atklearn.runtime.namespaces import home_of, kept_home, on_host
 from atklearn.selection.choosing import AUTO_ROWS
 from atklearn.selection.distribution import Distribution, few_tensor_rows, row_marks
 
@@ -374,3 +391,261 @@ def test_few_numbers_of_a_device_are_computed_on_the_host_and_follow_X_all_the_s
         assert isinstance(getattr(tensors, name), torch.Tensor)
         assert_array_equal(getattr(tensors, name).numpy(), getattr(arrays, name))
     assert_array_equal(tensors.predict(columns_first).numpy(), arrays.predict(X))
+
+
+# What cannot be fitted on tensors is refused, in one sentence, and where arrays are refused in the same words
+
+X = torch.tensor(np.random.default_rng(0).standard_normal((30, 3)))
+Y = torch.arange(30) % 2
+ONES = torch.ones(30, dtype=torch.float64)
+NAN = torch.where(torch.arange(30) == 3, float("nan"), ONES)
+
+
+def said_of(fit):
+    with pytest.raises(ValueError) as caught:  # noqa: PT011
+        fit()
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "weight"),
+    [
+        (X[:0], Y[:0], None),
+        (X[:, :0], Y, None),
+        (X, Y[:7], None),
+        (X, None, None),
+        (X, torch.stack([Y, Y], dim=1), None),
+        (X, Y * 0, None),
+        (X, X[:, 0], None),
+        (X, torch.where(Y == 0, NAN, 1.0), None),
+        (X * NAN[:, None], Y, None),
+        (torch.where(X.float() == X.float().max(), float("inf"), X.float()), Y, None),
+        (X, Y, ONES[:4]),
+        (X, Y, NAN),
+        (X, Y, ONES * float("inf")),
+        (X, Y, -ONES),
+        (X, Y, ONES * 0.0),
+        (X, Y * 0, Y.double()),
+    ],
+)
+def test_same_words_as_of_arrays(X, y, weight):
+    theirs, ours = (
+        said_of(lambda: ATkClassifier(k=1.0).fit(*parts))  # noqa: B023
+        for parts in ((X.numpy(), on_host(y), on_host(weight)), (X, y, weight))
+    )
+    assert ours == theirs
+
+
+def test_same_words_of_targets_that_are_no_numbers():
+    for y in (["a"] * 30, NAN):
+        theirs = said_of(lambda: ATkRegressor(k=1.0).fit(X.numpy(), on_host(y)))  # noqa: B023
+        assert said_of(lambda: ATkRegressor(k=1.0).fit(X, y)) == theirs  # noqa: B023
+
+
+def test_same_words_of_other_features():
+    for train, test in ((X.numpy(), X[:, :2].numpy()), (X, X[:, :2])):
+        model = ATkClassifier(k=1.0).fit(train, Y)
+        assert said_of(lambda: model.predict(test)) == (  # noqa: B023
+            "X has 2 features, but ATkClassifier is expecting 3 features as input."
+        )
+    assert "NaN" in said_of(lambda: model.predict(X * NAN[:, None]))
+    assert "0 sample(s)" in said_of(lambda: model.predict(X[:0]))
+
+
+@pytest.mark.parametrize(
+    ("X", "words"),
+    [
+        (X[:, 0], r"shape \(30,\); use X.reshape\(-1, 1\)"),
+        (X[None], r"shape \(1, 30, 3\)"),
+        (X * 1j, "complex128"),
+        (X.to_sparse(), "to_dense"),
+        (X.to("meta"), "no numbers"),
+    ],
+)
+def test_says_what_tensors_are_expected(X, words):
+    for fit in (ATkClassifier(k=1.0).fit, ATkClassifierCV().fit):
+        with pytest.raises(ValueError, match=f"X is expected to be a dense tensor of real numbers.*{words}"):
+            fit(X, Y)
+
+
+@pytest.mark.parametrize("estimator", [ATkClassifier(k=1.0), ATkRegressor(k=1.0)], ids=["classifier", "regressor"])
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda numbers: numbers.to_sparse(), r"layout torch.sparse_coo; pass {name}.to_dense\(\)"),
+        (lambda numbers: numbers * 1j, "torch.complex128: Complex data not supported; pass {name}.real"),
+        (lambda numbers: numbers.to("meta"), "the device meta, which holds no numbers; pass a tensor on the CPU"),
+    ],
+)
+def test_says_so_of_targets_and_weights_too(estimator, change, words):
+    for name, parts in {"y": (change(Y.double()), None), "sample_weight": (Y, change(ONES))}.items():
+        with pytest.raises(ValueError, match=rf"{name} is expected to be .* real numbers.*{words.format(name=name)}"):
+            estimator.fit(X, *parts)
+
+
+def test_a_device_without_float64_is_refused(monkeypatch):
+    monkeypatch.setattr(tensor_checks, "_has_float64", lambda _: False)
+    with pytest.raises(ValueError, match="on cpu, which has no float64; move it to the CPU or a CUDA device"):
+        ATkClassifier(k=1.0).fit(X, Y)
+
+
+def test_a_column_is_taken_with_a_warning():
+    with pytest.warns(DataConversionWarning, match="column-vector"):
+        model = ATkClassifier(k=1.0).fit(X, Y[:, None])
+    assert torch.equal(model.coef_, ATkClassifier(k=1.0).fit(X, Y).coef_)
+
+
+def test_large_numbers_whose_sum_is_too_large_are_fine():
+    large = torch.full((30, 3), 3e38) * torch.where(Y == 0, 1.0, -1.0)[:, None]
+    assert torch.isinf(large.abs().sum())
+    tensor_checks.check_tensor_features(ATkClassifier(k=1.0).fit(X, Y), home_of(X), large.abs())
+
+
+class Elsewhere:
+    """An array of a library that speaks the array API."""
+
+    device = "cpu"
+
+    def __dlpack__(self):
+        raise NotImplementedError
+
+    def __array_namespace__(self):
+        return np
+
+
+def test_without_pytorch_other_arrays_are_refused(monkeypatch):
+    imported = builtins.__import__
+
+    def without_torch(name, *arguments):
+        if name == "torch":
+            raise ModuleNotFoundError("No module named 'torch'", name="torch")
+        return imported(name, *arguments)
+
+    monkeypatch.setattr(builtins, "__import__", without_torch)
+    monkeypatch.setattr(sys, "modules", {name: module for name, module in sys.modules.items() if name != "torch"})
+    with pytest.raises(ModuleNotFoundError, match=r"computed by torch, .*pip install 'atklearn\[torch\]'"):
+        kept_home(Elsewhere())
+
+
+def test_other_arrays_are_arrays_unless_scikit_learn_dispatches(monkeypatch):
+    monkeypatch.setenv("SCIPY_ARRAY_API", "1")
+    import array_api_strict as xp
+
+    foreign = xp.asarray(X.numpy())
+    assert home_of(foreign) is None
+    assert isinstance(ATkClassifier(k=1.0).fit(foreign, xp.asarray(Y.numpy())).coef_, np.ndarray)
+    with sklearn.config_context(array_api_dispatch=True):
+        assert str(home_of(foreign)).startswith("array_api_strict on ")
+        model = ATkClassifier(k=1.0).fit(foreign, Y)
+        assert isinstance(model.predict(foreign), type(foreign))
+        here = model.to_numpy()
+    assert here.predict(X.numpy()).tolist() == ATkClassifier(k=1.0).fit(X, Y).predict(X).tolist()
+    with pytest.raises(ValueError, match="must use the same namespace"):
+        model.predict(X)
+
+
+# Grids of k and C on tensors, with and without cross-validation; and scikit-learn's own checks of the array API
+
+CHECKS = Path(__file__).parents[1] / "array_api_checks.py"
+GRID = {"ks": [0.5, 1.0], "Cs": [0.1, 10.0]}
+
+
+class TestPath:
+    @pytest.mark.parametrize("loss", ["log_loss", "absolute_error"])
+    def test_is_that_of_arrays(self, binary, loss):
+        X, y = binary
+        arrays = atk_path(X, y, loss=loss, tol=1e-9, **GRID)
+        tensors = atk_path(torch.tensor(X), torch.tensor(y), loss=loss, tol=1e-9, **GRID)
+        for name in ("ks", "Cs", "coefs", "intercepts", "objectives", "thresholds"):
+            assert isinstance(getattr(tensors, name), torch.Tensor), name
+            assert_allclose(getattr(tensors, name).numpy(), getattr(arrays, name), atol=1e-6, err_msg=name)
+        assert isinstance(tensors.n_iters, torch.Tensor)
+        said = tensors.decision(torch.tensor(X))
+        assert_allclose(said.numpy(), arrays.decision(X), atol=1e-5)
+        assert tensors.decision(torch.tensor(X).float()).dtype == torch.float32
+        whole = torch.tensor(X).round().long()
+        assert_allclose(tensors.decision(whole).numpy(), arrays.decision(whole.numpy()), atol=1e-5)
+
+    def test_decides_where_it_was_fitted(self, binary):
+        X, y = binary
+        path = atk_path(torch.tensor(X), y, **GRID)
+        with pytest.raises(ValueError, match=r"ATkPath.decision\(\) must use the same namespace"):
+            path.decision(X)
+
+    def test_labels_that_are_no_numbers(self, flowers):
+        X, y = flowers
+        path = atk_path(torch.tensor(X), y, **GRID)
+        assert_array_equal(path.classes, np.unique(y))
+        assert path.decision(torch.tensor(X)).shape == (2, 2, 3, len(y))
+
+
+class TestSearch:
+    @pytest.mark.parametrize("scoring", ["balanced_error", "roc_auc", "log_loss", None, "f1"])
+    def test_of_classifiers_is_that_of_arrays(self, binary, scoring):
+        X, y = binary
+        weight = np.random.default_rng(0).integers(0, 3, len(y)) * 1.0
+        model = ATkClassifierCV(scoring=scoring, cv=3, **GRID)
+        arrays, tensors = (
+            ATkClassifierCV(**model.get_params()).fit(data, labels, weights)
+            for data, labels, weights in [(X, y, weight), (torch.tensor(X), torch.tensor(y), torch.tensor(weight))]
+        )
+        assert_allclose(
+            tensors.cv_results_["mean_test_score"], arrays.cv_results_["mean_test_score"], atol=2e-3, err_msg=scoring
+        )
+        assert tensors.best_params_ == arrays.best_params_
+        for name in ("ks_", "Cs_", "classes_", "coef_", "intercept_"):
+            assert isinstance(getattr(tensors, name), torch.Tensor), name
+        assert tensors.n_samples_ == len(y)
+        assert tensors.calibration_bound_ == pytest.approx(arrays.calibration_bound_, rel=1e-2)
+        for method in ("predict", "decision_function", "predict_proba", "predict_log_proba"):
+            theirs = getattr(arrays, method)(X)
+            assert_allclose(getattr(tensors, method)(torch.tensor(X)).numpy(), theirs, rtol=1e-3, atol=1e-3)
+        assert tensors.score(torch.tensor(X), torch.tensor(y)) == arrays.score(X, y)
+
+    def test_of_regressors_is_that_of_arrays(self, diabetes):
+        X, y = diabetes[0], scale(diabetes[1])
+        model = ATkRegressorCV("absolute_error", cv=3, **GRID)
+        arrays = model.fit(X, y).cv_results_["mean_test_score"]
+        model.fit(torch.tensor(X), torch.tensor(y))
+        assert_allclose(model.cv_results_["mean_test_score"], arrays, atol=2e-3)
+        assert model.score(torch.tensor(X), torch.tensor(y)) > 0.4
+
+    def test_strings_groups_and_jobs(self, flowers):
+        X, y = flowers
+        groups = torch.arange(len(y)) % 7
+        model = ATkClassifierCV(ks=[0.7, 1.0], Cs=[1.0, 10.0], cv=GroupKFold(3), n_jobs=2).fit(
+            torch.tensor(X), y, groups=groups
+        )
+        assert_array_equal(model.classes_, np.unique(y))
+        assert isinstance(model.predict(torch.tensor(X)), np.ndarray)
+
+    def test_to_numpy_takes_the_final_fit_along(self, binary):
+        X, y = binary
+        there = ATkClassifierCV(cv=3, **GRID).fit(torch.tensor(X), torch.tensor(y))
+        here = there.to_numpy()
+        assert_array_equal(here.predict(X), there.predict(torch.tensor(X)).numpy())
+        assert isinstance(here.best_estimator_.coef_, np.ndarray)
+        assert isinstance(here.ks_, np.ndarray)
+        assert isinstance(there.best_estimator_.coef_, torch.Tensor)
+
+    def test_predicts_only_where_it_was_fitted(self, binary):
+        X, y = binary
+        model = ATkClassifierCV(cv=3, **GRID).fit(torch.tensor(X), torch.tensor(y))
+        with pytest.raises(ValueError, match=r"ATkClassifierCV.predict\(\) must use the same namespace"):
+            model.predict(X)
+
+    def test_can_be_drawn(self, binary):
+        X, y = binary
+        model = ATkClassifierCV(cv=3, **GRID).fit(torch.tensor(X), torch.tensor(y))
+        display = KCurveDisplay.from_estimator(model)
+        assert display.marks_
+
+
+def test_scikit_learn_checks_of_the_array_api():
+    names = ["ATkClassifier", "ATkRegressor", "ATkClassifierCV", "ATkRegressorCV"]
+    ran = subprocess.run([sys.executable, CHECKS, *names], capture_output=True, text=True, timeout=300, check=False)
+    assert ran.returncode == 0, ran.stderr[-3000:]
+    passed = [line.split(" ", 2) for line in ran.stdout.splitlines()]
+    assert [name for name, _, _ in passed] == names
+    assert all(int(count) >= 12 for _, count, _ in passed)
+    assert {namespaces for _, _, namespaces in passed} == {"['array_api_strict', 'numpy', 'torch']"}

@@ -24,7 +24,7 @@ STREAM = {
     "atklearn.estimators.streaming.Stream",
     "atklearn.stochastic.sgd.Descent",
     "atklearn.stochastic.visits.MassClock",
-    "atklearn.stochastic.walk.StepRule",
+    "atklearn.stochastic.visits.StepRule",
 }
 TREES = {
     SELECTION,

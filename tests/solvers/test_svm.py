@@ -59,7 +59,8 @@ class TestConvexSolver:
         scale_of_y = np.abs(y).mean()
         assert_allclose(model.objective_, optimum, rtol=1e-5, atol=1e-6 * scale_of_y)
         # the published model has that value, by the definition of the objective alone
-        prediction = K[:, model.support_] @ model.dual_coef_[0] + model.intercept_[0]
+        K = K[:, model.support_]
+        prediction = K @ model.dual_coef_[0] + model.intercept_[0]
         losses = np.abs(y - prediction) if regression else np.maximum(1.0 - y * prediction, 0.0)
         value = AverageTopK(k).value(losses, mass) + squared_norm(model, K) / (2.0 * C)
         assert_allclose(model.objective_, value, rtol=1e-9, atol=1e-9 * scale_of_y)

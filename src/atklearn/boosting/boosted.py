@@ -35,7 +35,7 @@ from atklearn.boosting.trees import (
     rows_with_mass,
 )
 from atklearn.encoding.encoded import Encoded, ProblemEncoder, plain
-from atklearn.estimators.shared import keeping_fitted_state
+from atklearn.estimators.shared import published_at_once
 from atklearn.losses.aggregate import AverageTopK, resolve_k, warn_of_one_row
 from atklearn.losses.individual import Array, IndividualLoss, LogLoss, Task, resolve_individual_loss
 from atklearn.losses.labels import chosen_labels, class_probabilities
@@ -286,6 +286,7 @@ class BoostedATk(BaseEstimator, ABC):
         tags.input_tags.allow_nan = True
         return tags
 
+    @published_at_once
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Features, y: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None) -> Self:
         """Fit the model.
@@ -303,32 +304,29 @@ class BoostedATk(BaseEstimator, ABC):
         self : estimator
         """
         load_lightgbm()
-        with keeping_fitted_state(self):
-            loss = resolve_individual_loss(self.loss, self._task)
-            metric = self._metric() if self.early_stopping else None
-            columns = Columns(self.categorical_features)
-            X, y = columns.fit_transform(self, X, y, y_numeric=self._task == "regression")
-            _refuse_tiny(X)
-            encoder = ProblemEncoder(loss, "none", getattr(self, "class_weight", None), type(self).__name__)
-            every = encoder.encode(X, y, sample_weight)
-            data = rows_with_mass(every)
-            check_sizes("Sample weights", data.mass)
-            if data.classes is None:
-                check_sizes("Targets", data.y)
-            else:
-                self.classes_ = data.classes
-            if hasattr(self, "selection_"):
-                del self.selection_
-            seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-            recipe = Recipe(self.n_estimators, self._lightgbm_parameters(seed), columns.categorical)
-            if self.k == "auto":
-                self.selection_ = self._choose(data, recipe)
-                share, recipe = self.selection_.k, replace(recipe, rounds=int(self.selection_.value))
-            else:
-                warn_of_one_row(self.k)
-                share = resolve_k(self.k, data.total) / data.total
-            self._publish(every, data, share, self._boost(data, share, recipe, metric, seed))
-            self.columns_ = columns
+        loss = resolve_individual_loss(self.loss, self._task)
+        metric = self._metric() if self.early_stopping else None
+        columns = Columns(self.categorical_features)
+        X, y = columns.fit_transform(self, X, y, y_numeric=self._task == "regression")
+        _refuse_tiny(X)
+        encoder = ProblemEncoder(loss, "none", getattr(self, "class_weight", None), type(self).__name__)
+        every = encoder.encode(X, y, sample_weight)
+        data = rows_with_mass(every)
+        check_sizes("Sample weights", data.mass)
+        if data.classes is None:
+            check_sizes("Targets", data.y)
+        else:
+            self.classes_ = data.classes
+        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        recipe = Recipe(self.n_estimators, self._lightgbm_parameters(seed), columns.categorical)
+        if self.k == "auto":
+            self.selection_ = self._choose(data, recipe)
+            share, recipe = self.selection_.k, replace(recipe, rounds=int(self.selection_.value))
+        else:
+            warn_of_one_row(self.k)
+            share = resolve_k(self.k, data.total) / data.total
+        self._publish(every, data, share, self._boost(data, share, recipe, metric, seed))
+        self.columns_ = columns
         return self
 
     def _raw(self, X: Features) -> Array:

@@ -8,6 +8,7 @@ matrices of the host and tensors of PyTorch go the same way; chunks of rows have
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -29,7 +30,7 @@ from atklearn.losses.individual import Array, IndividualLoss
 from atklearn.losses.labels import one_versus_rest
 from atklearn.runtime import threads
 from atklearn.runtime.compiling import HAS_NUMBA
-from atklearn.runtime.messages import refuse_extremes, refuse_weights, shown
+from atklearn.runtime.messages import refuse_extremes, refuse_weights, shown, stack_level
 from atklearn.runtime.namespaces import (
     Features,
     Labels,
@@ -301,7 +302,7 @@ def regression_targets(y: Vector, sample_weight: Vector = None) -> Targets:
 def class_targets(
     y: Vector, sample_weight: Vector = None, class_weight: ClassWeight = None, owner: str = "A classifier"
 ) -> Targets:
-    """Return the targets of a classification, and make sure that two classes have mass.
+    """Return the targets of a classification, and make sure that there are two classes.
 
     Balanced is by weight, so that weighting and repeating samples agree; ``owner`` is who asks, for messages.
 
@@ -316,8 +317,8 @@ def class_targets(
     return _weighted_by_class(targets, class_weight, owner)
 
 
-def _weighted_by_class(targets: _T, class_weight: ClassWeight, owner: str) -> _T:
-    """Return targets with class weights, making sure that two classes have mass."""
+def _weighted_by_class(targets: _T, class_weight: ClassWeight, owner: str, *, warns: bool = True) -> _T:
+    """Return targets with class weights; ``warns`` of classes that have none."""
     classes, codes, weight = targets.classes, targets.y, targets.weight
     assert classes is not None
     present: Array
@@ -327,7 +328,15 @@ def _weighted_by_class(targets: _T, class_weight: ClassWeight, owner: str) -> _T
         present = class_masses(codes, weight, classes.size)
     else:
         present = np.bincount(codes, weights=weight, minlength=classes.size).astype(np.float64, copy=False)
-    return replace(targets, factors=class_factors(classes, present, class_weight, owner))
+    factors = class_factors(classes, present, class_weight, owner)
+    if warns and not present.all():
+        warnings.warn(
+            f"The samples of {shown(list(classes[present == 0.0]))} have no weight: no sample of these classes is "
+            "learned from, and they are left out.",
+            UserWarning,
+            stacklevel=stack_level(),
+        )
+    return replace(targets, factors=factors)
 
 
 def _classes_and_codes(y: Vector) -> tuple[Labels, Labels]:
@@ -343,7 +352,7 @@ def _classes_and_codes(y: Vector) -> tuple[Labels, Labels]:
 
 
 def class_factors(classes: Labels, present: Array, class_weight: ClassWeight, owner: str) -> Array | None:
-    """Return what class weights multiply the mass of each class with, None for nothing; two classes must have mass.
+    """Return what class weights multiply the mass of each class with, None for nothing.
 
     ``present`` is the mass that the samples of each class have; ``owner`` is who asks, for messages.
 
@@ -352,11 +361,8 @@ def class_factors(classes: Labels, present: Array, class_weight: ClassWeight, ow
     >>> class_factors(np.array(["a", "b"]), np.array([1.0, 3.0]), "balanced", "A classifier")
     array([2.        , 0.66666667])
     """
-    if np.count_nonzero(present) < 2:
-        raise ValueError(
-            f"{owner} expects samples of at least 2 classes with positive weight, got {classes.size} class(es) in y, "
-            f"{np.count_nonzero(present)} of them with weight; check y and sample_weight."
-        )
+    if classes.size < 2:
+        raise ValueError(f"{owner} expects samples of at least 2 classes, got {classes.size} class(es) in y; check y.")
     if class_weight is None:
         return None
     factors: Array
@@ -367,7 +373,11 @@ def class_factors(classes: Labels, present: Array, class_weight: ClassWeight, ow
         factors = np.asarray(compute_class_weight(class_weight, classes=classes, y=classes))
     with np.errstate(over="ignore"):
         masses = factors * present
-    if factors.min() < 0.0 or np.count_nonzero(masses) < 2 or not np.isfinite(masses.sum()):
+    if (
+        factors.min() < 0.0
+        or np.count_nonzero(masses) < min(2, int(np.count_nonzero(present)))
+        or not np.isfinite(masses.sum())
+    ):
         raise ValueError(
             f"class_weight is expected to give finite weights >= 0 and a positive one to at least 2 classes, "
             f"got {shown(class_weight)}."
@@ -541,7 +551,7 @@ class Encoded(Targets):
             part = replace(part, weight=weight, is_weighted=True)
         if self.classes is None:
             return part
-        return _weighted_by_class(part, self.encoder.class_weight, self.encoder.owner)
+        return _weighted_by_class(part, self.encoder.class_weight, self.encoder.owner, warns=False)
 
     def problems(self, *, k: float = 1.0, C: float = 1.0, on_the_host: bool = False) -> Problems:
         """Return the problems on these rows, those without mass left out; k is a count or a share.

@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from sklearn.base import _fit_context, clone
-from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from atklearn.chunked.checkpoint import Checkpoint
 from atklearn.chunked.chunks import EncodedChunks
 from atklearn.core.collapse import collapse_limit, warn_of_collapse
-from atklearn.core.problem import Solution
+from atklearn.core.problem import Progress, Solution
 from atklearn.core.solve import solve_linear
 from atklearn.encoding.encoded import Encoded, Problems, plain
+from atklearn.estimators.documentation import CLASSES, NUMBERS, documented
 from atklearn.estimators.shared import (
+    AsIs,
     CallbackSupportMixin,
+    ClassWeight,
+    Constraints,
     FitProgress,
     FollowsX,
     LinearClassifierMixin,
     ScoredRegressorMixin,
-    each_chunk,
-    encoder_of,
-    keeping_fitted_state,
-    linear_decisions,
+    published_at_once,
     training_data,
     warn_of_classes_aside,
     warn_unless_converged,
@@ -40,7 +40,34 @@ from atklearn.selection.distribution import few_tensor_rows
 from atklearn.selection.folds import Judge, lend_coefficients
 from atklearn.trimmed.solve import solve_trimmed
 
-__all__ = ["ATkClassifier", "ATkRegressor", "LinearATk", "default_C", "few_samples", "fit_encoded"]
+__all__ = [
+    "ASKED",
+    "CLASS_WEIGHT",
+    "ATkClassifier",
+    "ATkRegressor",
+    "LinearATk",
+    "default_C",
+    "few_samples",
+    "fit_encoded",
+]
+
+# Of the parameters that the plain estimators share with those that search.
+ASKED: Constraints = {
+    "loss": [str, IndividualLoss],
+    "trim": [Real],
+    "scoring": [str, callable, None],
+    "tail": [Interval(Real, 0.0, 1.0, closed="right"), None],
+    "at_most": [Interval(Real, 0.0, None, closed="both"), None],
+    "fit_intercept": ["boolean"],
+    "penalize_intercept": ["boolean"],
+    "tol": [Interval(Real, 0.0, None, closed="neither")],
+    "max_iter": [Interval(Integral, 1, None, closed="left")],
+    "verbose": ["verbose"],
+}
+CLASS_WEIGHT: Constraints = {"class_weight": [StrOptions({"balanced"}), dict, None]}
+# The objective, relative to the loss at zero, that is as good as none: where one class alone has weight there is no
+# best intercept, and the larger it is, the better.
+_NOTHING = 1e-12
 
 
 class LinearATk(CallbackSupportMixin, FollowsX):
@@ -49,31 +76,17 @@ class LinearATk(CallbackSupportMixin, FollowsX):
     _task: ClassVar[Task]
     _C_per_sample: ClassVar[float]  # the penalty of scikit-learn's best known model, its C or alpha being 1
     selection_: Selection
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "loss": [str, IndividualLoss],
+    _parameter_constraints: ClassVar[Constraints] = ASKED | {
         "k": [Real, StrOptions({"auto", "max"})],
-        "trim": [Real],
         "n_init": [Interval(Integral, 0, None, closed="left")],
         "C": [Interval(Real, 0.0, None, closed="neither"), None],
-        "scoring": [str, callable, None],
-        "tail": [Interval(Real, 0.0, 1.0, closed="right"), None],
-        "at_most": [Interval(Real, 0.0, None, closed="both"), None],
-        "fit_intercept": ["boolean"],
-        "penalize_intercept": ["boolean"],
-        "tol": [Interval(Real, 0.0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
         "warm_start": ["boolean"],
-        "verbose": ["verbose"],
     }
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
+    @published_at_once
     @_fit_context(prefer_skip_nested_validation=True)
     @saying_what_fits
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: AsIs, y: AsIs, sample_weight: AsIs = None) -> Self:
         """Fit the model.
 
         Parameters
@@ -92,8 +105,7 @@ class LinearATk(CallbackSupportMixin, FollowsX):
         -------
         self : estimator
         """
-        encoder = encoder_of(self, self._task)
-        with keeping_fitted_state(self), training_data(self, encoder, X, y, sample_weight) as data:
+        with training_data(self, self._encoder(self._task), X, y, sample_weight) as data:
             progress = FitProgress(self, X, y, sample_weight)
             self._fit(data, progress)
             self._follow(home_of(X))
@@ -102,7 +114,11 @@ class LinearATk(CallbackSupportMixin, FollowsX):
 
     def _fit(self, data: Encoded | EncodedChunks, progress: FitProgress) -> None:
         """Solve the problems on encoded data, and publish the solutions."""
-        k, factor = self._auto_k(data) if self._chooses_k() else self._given_k()
+        if self.k == "auto" and not self.trim:
+            k, factor = self._auto_k(data)
+        else:
+            warn_of_one_row(self.k)
+            k, factor = 1.0 if self.k == "auto" else self.k, 1.0
         self.C_ = factor * self._default_C(data.total)
         if hasattr(self, "selection_"):
             self.selection_ = self.selection_.scaled_to(self.C_)
@@ -116,32 +132,35 @@ class LinearATk(CallbackSupportMixin, FollowsX):
         self.k_ = problems.k
         self.trim_ = resolve_trim(self.trim, problems.k, problems.total)
         starts = self._starts(problems, checkpoint)
+        reports = [progress.following(name) for name in problems.names]
         if self.trim_ > 0.0:
-            problems, solutions = self._solve_range(problems, starts, progress)
+            problems, solutions = self._solve_range(problems, starts, reports)
         else:
             self.set_aside_ = np.zeros(0, dtype=np.intp)
+            if isinstance(data, Encoded) and data.is_weighted and data.classes is not None:
+                at_zero = problems.problems[0].loss.at_zero
+                reports = [
+                    _until_nothing_is_left(report, _NOTHING * at_zero) if _is_one_sided(values[data.kept]) else report
+                    for report, values in zip(reports, data.values, strict=True)
+                ]
             solutions = [
-                solve_linear(
-                    problem, tol=self.tol, max_iter=self.max_iter, start=start, progress=progress.following(name)
-                )
-                for problem, start, name in zip(problems.problems, starts, problems.names, strict=True)
+                solve_linear(problem, tol=self.tol, max_iter=self.max_iter, start=start, progress=report)
+                for problem, start, report in zip(problems.problems, starts, reports, strict=True)
             ]
         if checkpoint is not None:
             checkpoint.done()
         self._publish(problems, solutions)
         if isinstance(data, EncodedChunks):
             self.n_passes_ = data.n_passes
-        elif hasattr(self, "n_passes_"):
-            del self.n_passes_
         warn_unless_converged(solutions, problems.names, self.tol, self.C_)
 
     def _solve_range(
-        self, problems: Problems, starts: list[Solution | None], progress: FitProgress
+        self, problems: Problems, starts: list[Solution | None], reports: list[Progress | None]
     ) -> tuple[Problems, list[Solution]]:
         """Solve the problems of a range, the same rows set aside in all of them; return them as left in the end."""
         fit = solve_trimmed(
             problems.problems, self.trim_, tol=self.tol, max_iter=self.max_iter, starts=starts,
-            n_init=self.n_init, progress=[progress.following(name) for name in problems.names],
+            n_init=self.n_init, progress=reports,
         )  # fmt: skip
         warn_of_classes_aside(fit.class_shares, problems.classes, self.trim)
         order = np.zeros(fit.outside.n_rows)  # of the rows set aside, from 1
@@ -150,21 +169,10 @@ class LinearATk(CallbackSupportMixin, FollowsX):
         samples = np.flatnonzero(order)
         self.set_aside_ = samples[np.argsort(order[samples])]
 
-        def spread(columns: Sequence[Any]) -> Any:
+        def spread(columns: Sequence[Array]) -> AsIs:
             return problems.spread([fit.outside.extend(column) for column in columns])
 
         return replace(problems, problems=fit.outside.problems, spread=spread), fit.solutions
-
-    def _chooses_k(self) -> bool:
-        """Say whether there is a k to choose."""
-        return self.k == "auto" and not self.trim
-
-    def _given_k(self) -> tuple[float, float]:
-        """Return k as it is given, and the default C as a multiple of itself; nothing was chosen."""
-        if hasattr(self, "selection_"):
-            del self.selection_
-        warn_of_one_row(self.k)
-        return 1.0 if self.k == "auto" else self.k, 1.0
 
     def _default_C(self, total: float) -> float:
         """Return C as it is given, or the default for samples of some total mass."""
@@ -214,6 +222,28 @@ def default_C(kind: type[LinearATk], total: float) -> float:
     return kind._C_per_sample * total
 
 
+def fit_encoded(estimator: LinearATk, data: Encoded | EncodedChunks, like: FollowsX) -> LinearATk:
+    """Fit an estimator to data that another one has encoded, whose features it takes."""
+    estimator.n_features_in_ = like.n_features_in_
+    if hasattr(like, "feature_names_in_"):
+        estimator.feature_names_in_ = like.feature_names_in_
+    estimator._fit(data, FitProgress(estimator))
+    return estimator
+
+
+def _is_one_sided(values: AsIs) -> bool:
+    return bool(values.min() == values.max())
+
+
+def _until_nothing_is_left(report: Progress | None, enough: float) -> Progress:
+    """Return what reports the progress of a solver, and stops it where the objective is as good as zero."""
+
+    def stop(step: int, objective: float, gap: float) -> bool:
+        return (report is not None and bool(report(step, objective, gap))) or objective <= enough
+
+    return stop
+
+
 def few_samples(data: Encoded | EncodedChunks) -> Encoded:
     """Return the samples that a choice looks at, on the host: of chunks and of tensors not all of many."""
     if isinstance(data, EncodedChunks):
@@ -223,15 +253,8 @@ def few_samples(data: Encoded | EncodedChunks) -> Encoded:
     return data
 
 
-def fit_encoded(estimator: LinearATk, data: Encoded | EncodedChunks, like: Any) -> LinearATk:
-    """Fit an estimator to data that another one has encoded, whose features it takes."""
-    estimator.n_features_in_ = like.n_features_in_
-    if hasattr(like, "feature_names_in_"):
-        estimator.feature_names_in_ = like.feature_names_in_
-    estimator._fit(data, FitProgress(estimator, None, None, None))
-    return estimator
-
-
+@documented("linear", CLASSES)
+@dataclass(eq=False, repr=False)
 class ATkClassifier(LinearClassifierMixin, LinearATk):
     r"""Linear classifier that minimises the average of the k largest losses.
 
@@ -246,86 +269,19 @@ class ATkClassifier(LinearClassifierMixin, LinearATk):
     ----------
     loss : {"log_loss", "hinge", "squared_hinge"} or IndividualLoss, default="log_loss"
         The individual loss. Only "log_loss" offers ``predict_proba``; with "hinge", k acts as another C would.
-    k : int, float, "max" or "auto", default="auto"
-        An int counts samples, a float is the fraction of them: ``1.0`` is the average loss, "max" the largest alone.
-        "auto" chooses k, and C unless that is given, by cross-validation: ``scoring``, ``tail`` and ``at_most`` say by
-        what, ``selection_`` what it saw, and :doc:`/choosing-k` how. About 5,000 samples at most are looked at. Neither
-        their order nor repetition in place of weights changes the choice.
-        With ``trim`` there is none: it is 1.0, all samples that are left.
-        With sample or class weights, k counts weight. Too small a k on noisy data collapses to w = 0: see
-        :class:`atklearn.CollapseWarning`.
-    trim : int or float, default=0
-        How many, or what part, of the largest losses are set aside, for labels that are wrong or sensors that broke:
-        an int counts samples, a float is the fraction of them, and with sample weights both count weight. ``k`` counts
-        from the top as before, so that the mean is over the losses ranked ``trim`` to k; ``k=1.0`` is the trimmed
-        mean. That is no longer convex: see the notes.
+    k, trim
     C : float or None, default=None
         Inverse regularisation strength, relative to the mean of the top k (scikit-learn's C, relative to the sum of
         losses, equals ours divided by n). None is n, the weight of all samples: the penalty of
         :class:`sklearn.linear_model.LogisticRegression` as it comes, which k = 1.0 then is. ``k="auto"`` chooses among
         a thousandth of that, that, and ten times that.
-    scoring : str, callable or None, default=None
-        What ``k="auto"`` chooses by, higher being better; not looked at otherwise. The name of a measure ("error",
-        "balanced_error", "worst_class_error", "g_mean", "roc_auc", "average_precision", "log_loss", "brier": see
-        :data:`atklearn.measures.MEASURES`), or what scikit-learn accepts. None is the tail: see the next.
-    tail : float or None, default=None
-        The share of the worst losses whose mean ``k="auto"`` lowers, in the place of ``scoring``; None is a tenth.
-    at_most : float or None, default=None
-        What that may cost: by how much the mean loss may rise, out of fold, against the best average's, relative to it.
-        None is 0.02, and no limit with ``scoring``.
-    fit_intercept : bool, default=True
-    penalize_intercept : bool, default=False
-        Whether the intercept is penalised like a weight, as in the paper's homogenised form.
-    class_weight : dict, "balanced" or None, default=None
-        Weights of the classes, multiplied with ``sample_weight``.
-    tol : float, default=1e-6
-        The duality gap allowed, relative to the objective.
-    max_iter : int, default=1000
-        The number of Newton steps allowed.
-    n_init : int, default=50
-        With ``trim``, random starts beside the solution of AT_k: models of a few samples each, improved by one
-        regression on what they leave, of which the best two are gone on from. They find outliers that are alike and
-        far out.
-    warm_start : bool, default=False
-        Whether to start from the previous solution.
-    verbose : int, default=0
+    scoring, tail, at_most, fit_intercept, penalize_intercept, class_weight, tol, max_iter, n_init, warm_start
+    verbose
 
     Attributes
     ----------
-    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
-    intercept_ : ndarray of shape (1,) or (n_classes,)
-    classes_ : ndarray of shape (n_classes,)
-    loss_threshold_ : float or ndarray of shape (n_classes,)
-        The k-th largest loss, the paper's lambda.
-    top_weights_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
-        Worst-case weights of the samples; positive exactly for those in the top k that shape the solution. They sum
-        to one, or to less where the threshold is zero.
-    dual_gap_ : float or ndarray of shape (n_classes,)
-        How far ``objective_`` can be from the optimum: the certificate.
-    objective_ : float or ndarray of shape (n_classes,)
-        The value of the formula above.
-    n_iter_ : int or ndarray of shape (n_classes,)
-        Newton steps.
-    k_ : float
-        The k used, in units of sample weight.
-    k_share_ : float
-        The same as part of the total weight: a value for the parameter ``k``.
-    C_ : float
-        The C used.
-    n_passes_ : int
-        How often X was read, if it was read in chunks; ``top_weights_`` of a Dask collection are computed when they
-        are wanted.
-    selection_ : Selection
-        What the choice of k and C saw, and why it is as it is; only if there was one. Draw it with
-        :class:`atklearn.KCurveDisplay`.
-    set_aside_ : ndarray of int
-        The samples set aside, those with the largest losses first; one that is set aside in part is among them if it
-        is by half at least. Empty without ``trim``.
-    trim_ : float
-        The weight set aside.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features,)
-        Only if X had names.
+    coef_, intercept_, classes_, loss_threshold_, top_weights_, dual_gap_, objective_, n_iter_, k_, k_share_, C_
+    n_passes_, selection_, set_aside_, trim_, n_features_in_, feature_names_in_
 
     See Also
     --------
@@ -364,45 +320,24 @@ class ATkClassifier(LinearClassifierMixin, LinearATk):
 
     _task = "classification"
     _C_per_sample = 1.0
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **LinearATk._parameter_constraints,
-        "class_weight": [StrOptions({"balanced"}), dict, None],
-    }
+    _parameter_constraints: ClassVar[Constraints] = LinearATk._parameter_constraints | CLASS_WEIGHT
 
-    def __init__(
-        self,
-        loss: str | IndividualLoss = "log_loss",
-        *,
-        k: float | str = "auto",
-        trim: float = 0,
-        C: float | None = None,
-        scoring: str | Callable[..., float] | None = None,
-        tail: float | None = None,
-        at_most: float | None = None,
-        fit_intercept: bool = True,
-        penalize_intercept: bool = False,
-        class_weight: dict[Any, float] | str | None = None,
-        tol: float = 1e-6,
-        max_iter: int = 1000,
-        n_init: int = 50,
-        warm_start: bool = False,
-        verbose: int = 0,
-    ) -> None:
-        self.loss = loss
-        self.k = k
-        self.trim = trim
-        self.C = C
-        self.scoring = scoring
-        self.tail = tail
-        self.at_most = at_most
-        self.fit_intercept = fit_intercept
-        self.penalize_intercept = penalize_intercept
-        self.class_weight = class_weight
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_init = n_init
-        self.warm_start = warm_start
-        self.verbose = verbose
+    loss: str | IndividualLoss = "log_loss"
+    _: KW_ONLY
+    k: float | str = "auto"
+    trim: float = 0
+    C: float | None = None
+    scoring: str | Callable[..., float] | None = None
+    tail: float | None = None
+    at_most: float | None = None
+    fit_intercept: bool = True
+    penalize_intercept: bool = False
+    class_weight: ClassWeight = None
+    tol: float = 1e-6
+    max_iter: int = 1000
+    n_init: int = 50
+    warm_start: bool = False
+    verbose: int = 0
 
     def _publish(self, problems: Problems, solutions: list[Solution]) -> None:
         self.classes_ = problems.classes
@@ -416,6 +351,8 @@ class ATkClassifier(LinearClassifierMixin, LinearATk):
             warn_of_collapse(self.k, self.k_, limits, problems.total, len(solutions), "linear model")
 
 
+@documented("linear", NUMBERS)
+@dataclass(eq=False, repr=False)
 class ATkRegressor(ScoredRegressorMixin, LinearATk):
     r"""Linear regressor that minimises the average of the k largest losses.
 
@@ -429,81 +366,20 @@ class ATkRegressor(ScoredRegressorMixin, LinearATk):
     ----------
     loss : {"squared_error", "absolute_error", "huber"} or IndividualLoss, default="squared_error"
         The individual loss; ``atklearn.Huber(delta)`` sets the size of error where Huber turns linear.
-    k : int, float, "max" or "auto", default="auto"
-        An int counts samples, a float is the fraction of them: ``1.0`` is the average loss, "max" the largest alone.
-        "auto" chooses k, and C unless that is given, by cross-validation: ``scoring``, ``tail`` and ``at_most`` say by
-        what, ``selection_`` what it saw, and :doc:`/choosing-k` how. About 5,000 samples at most are looked at. Neither
-        their order nor repetition in place of weights changes the choice.
-        With ``trim`` there is none: it is 1.0, all samples that are left.
-        With sample weights, k counts weight.
-    trim : int or float, default=0
-        How many, or what part, of the largest losses are set aside, for labels that are wrong or sensors that broke:
-        an int counts samples, a float is the fraction of them, and with sample weights both count weight. ``k`` counts
-        from the top as before, so that the mean is over the losses ranked ``trim`` to k; ``k=1.0`` is the trimmed
-        mean. That is no longer convex: see the notes.
+    k, trim
     C : float or None, default=None
         Inverse regularisation strength, relative to the mean of the top k. None is n / 2, n being the weight of all
         samples: the penalty of :class:`sklearn.linear_model.Ridge` as it comes, which k = 1.0 then is. ``k="auto"``
         chooses among a thousandth of that, that, and ten times that.
-    scoring : str, callable or None, default=None
-        What ``k="auto"`` chooses by, higher being better; not looked at otherwise. The name of a measure ("rmse",
-        "mae", "tail_error", "p95_error", "max_error", "r2": see :data:`atklearn.measures.MEASURES`), or what
-        scikit-learn accepts. None is the tail: see the next.
-    tail : float or None, default=None
-        The share of the worst errors whose mean size ``k="auto"`` lowers, in the place of ``scoring``; None is a tenth.
-    at_most : float or None, default=None
-        What that may cost: by how much the mean of the loss (the RMSE for the squared error, the mean loss for others)
-        may rise, out of fold, against the best average's, relative to it. None is 0.02, and no limit with ``scoring``.
-    fit_intercept : bool, default=True
-    penalize_intercept : bool, default=False
-        Whether the intercept is penalised like a weight, as in the paper's homogenised form.
-    tol : float, default=1e-6
-        The duality gap allowed, relative to the objective.
-    max_iter : int, default=1000
-        The number of Newton steps allowed.
-    n_init : int, default=50
-        With ``trim``, random starts beside the solution of AT_k: models of a few samples each, improved by one
-        regression on what they leave, of which the best two are gone on from. They find outliers that are alike and
-        far out.
-    warm_start : bool, default=False
-        Whether to start from the previous solution.
-    verbose : int, default=0
+    scoring, tail, at_most, fit_intercept, penalize_intercept, tol, max_iter, n_init, warm_start, verbose
 
     Attributes
     ----------
-    coef_ : ndarray of shape (n_features,)
-    intercept_ : float
+    coef_, intercept_
     loss_threshold_ : float
         The k-th largest loss, the paper's lambda: half the width of the tube for the absolute error.
-    top_weights_ : ndarray of shape (n_samples,)
-        Worst-case weights of the samples; positive exactly for those in the top k that shape the solution. They sum
-        to one, or to less where the threshold is zero.
-    dual_gap_ : float
-        How far ``objective_`` can be from the optimum: the certificate.
-    objective_ : float
-        The value of the formula above.
-    n_iter_ : int
-        Newton steps.
-    k_ : float
-        The k used, in units of sample weight.
-    k_share_ : float
-        The same as part of the total weight: a value for the parameter ``k``.
-    C_ : float
-        The C used.
-    n_passes_ : int
-        How often X was read, if it was read in chunks; ``top_weights_`` of a Dask collection are computed when they
-        are wanted.
-    selection_ : Selection
-        What the choice of k and C saw, and why it is as it is; only if there was one. Draw it with
-        :class:`atklearn.KCurveDisplay`.
-    set_aside_ : ndarray of int
-        The samples set aside, those with the largest losses first; one that is set aside in part is among them if it
-        is by half at least. Empty without ``trim``.
-    trim_ : float
-        The weight set aside.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features,)
-        Only if X had names.
+    top_weights_, dual_gap_, objective_, n_iter_, k_, k_share_, C_, n_passes_, selection_, set_aside_, trim_
+    n_features_in_, feature_names_in_
 
     See Also
     --------
@@ -537,54 +413,22 @@ class ATkRegressor(ScoredRegressorMixin, LinearATk):
     _task = "regression"
     _C_per_sample = 0.5
 
-    def __init__(
-        self,
-        loss: str | IndividualLoss = "squared_error",
-        *,
-        k: float | str = "auto",
-        trim: float = 0,
-        C: float | None = None,
-        scoring: str | Callable[..., float] | None = None,
-        tail: float | None = None,
-        at_most: float | None = None,
-        fit_intercept: bool = True,
-        penalize_intercept: bool = False,
-        tol: float = 1e-6,
-        max_iter: int = 1000,
-        n_init: int = 50,
-        warm_start: bool = False,
-        verbose: int = 0,
-    ) -> None:
-        self.loss = loss
-        self.k = k
-        self.trim = trim
-        self.C = C
-        self.scoring = scoring
-        self.tail = tail
-        self.at_most = at_most
-        self.fit_intercept = fit_intercept
-        self.penalize_intercept = penalize_intercept
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_init = n_init
-        self.warm_start = warm_start
-        self.verbose = verbose
+    loss: str | IndividualLoss = "squared_error"
+    _: KW_ONLY
+    k: float | str = "auto"
+    trim: float = 0
+    C: float | None = None
+    scoring: str | Callable[..., float] | None = None
+    tail: float | None = None
+    at_most: float | None = None
+    fit_intercept: bool = True
+    penalize_intercept: bool = False
+    tol: float = 1e-6
+    max_iter: int = 1000
+    n_init: int = 50
+    warm_start: bool = False
+    verbose: int = 0
 
     def _publish(self, problems: Problems, solutions: list[Solution]) -> None:
         super()._publish(problems, solutions)
         self.coef_, self.intercept_ = self.coef_[0], self.intercept_[0]
-
-    @each_chunk
-    def predict(self, X: Any) -> Any:
-        """Return the predictions ``x . w + b``.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix, tensor, Dask collection, Chunks} of shape (n_samples, n_features)
-            Of a Dask collection, predictions are computed when they are wanted.
-
-        Returns
-        -------
-        predictions : ndarray of shape (n_samples,)
-        """
-        return linear_decisions(self, X, "predict").values()

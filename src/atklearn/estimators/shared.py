@@ -12,10 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import accuracy_score, r2_score
@@ -40,11 +39,22 @@ from atklearn.losses.labels import chosen_labels, class_probabilities
 from atklearn.runtime.messages import shown, stack_level
 from atklearn.runtime.namespaces import Home, on_host, same_home
 
+if TYPE_CHECKING:
+    from atklearn.encoding.tensors import TensorDecisions
+
 __all__ = [
-    "CallbackSupportMixin", "FitProgress", "FollowsX", "LinearClassifierMixin", "ScoredClassifierMixin",
-    "ScoredRegressorMixin", "chunks_of", "each_chunk", "encoder_of", "keeping_fitted_state", "linear_decisions",
-    "training_data", "warn_of_classes_aside", "warn_unless_converged",
+    "AsIs", "CallbackSupportMixin", "ClassWeight", "Constraints", "FitProgress", "FollowsX", "LinearClassifierMixin",
+    "LinearRegressorMixin", "ScoredRegressorMixin", "chunks_of", "published_at_once", "training_data",
+    "warn_of_classes_aside", "warn_unless_converged",
 ]  # fmt: skip
+
+AsIs: TypeAlias = Any
+"""What users pass, or get: arrays, dataframes, tensors, lazy collections, of whatever library."""
+Constraints: TypeAlias = dict[str, list[object]]
+"""What scikit-learn may be told of parameters."""
+ClassWeight: TypeAlias = dict[Any, float] | str | None
+"""Weights of labels of whatever kind, or "balanced"."""
+_Fit = TypeVar("_Fit", bound=Callable[..., Any])
 
 try:
     from sklearn.callback import CallbackSupportMixin
@@ -61,11 +71,11 @@ class FitProgress:
     the fit.
     """
 
-    def __init__(self, estimator: Any, X: Any, y: Any, sample_weight: Any) -> None:
+    def __init__(self, estimator: BaseEstimator, X: AsIs = None, y: AsIs = None, sample_weight: AsIs = None) -> None:
         self.estimator = estimator
         self.chunks: EncodedChunks | None = None
         self.checkpoint: Checkpoint | None = None
-        self.task: dict[str, Any] = {"estimator": estimator, "X": X, "y": y}
+        self.task: dict[str, object] = {"estimator": estimator, "X": X, "y": y}
         if sample_weight is not None:
             self.task["metadata"] = {"sample_weight": sample_weight}
         self.context = None
@@ -119,16 +129,6 @@ class FitProgress:
 _MOST_OF_CLASS = 0.5
 
 
-def encoder_of(estimator: Any, task: Task) -> ProblemEncoder:
-    """Return what makes the problems of a linear estimator."""
-    return ProblemEncoder(
-        resolve_individual_loss(estimator.loss, task),
-        intercept_kind(estimator.fit_intercept, estimator.penalize_intercept),
-        getattr(estimator, "class_weight", None),
-        type(estimator).__name__,
-    )
-
-
 def warn_unless_converged(solutions: Sequence[Solution], names: Sequence[str], tol: float, C: float) -> None:
     """Say, once for all problems of a fit, how far the worst got that did not reach its tolerance, and what to do."""
     missed = [
@@ -152,7 +152,7 @@ def warn_unless_converged(solutions: Sequence[Solution], names: Sequence[str], t
     )
 
 
-def warn_of_classes_aside(shares: Array, classes: Any, trim: float) -> None:
+def warn_of_classes_aside(shares: Array, classes: AsIs, trim: float) -> None:
     """Say so if most of a class is set aside: it may be rare rather than wrong."""
     if shares.size and shares.max() > _MOST_OF_CLASS:
         worst = int(shares.argmax())
@@ -164,28 +164,39 @@ def warn_of_classes_aside(shares: Array, classes: Any, trim: float) -> None:
         )
 
 
-@contextmanager
-def keeping_fitted_state(estimator: Any) -> Iterator[None]:
-    """Put the fitted attributes back as they were if the fit inside fails or is interrupted."""
+def published_at_once(method: _Fit) -> _Fit:
+    """Let a method that fits work on a copy of the estimator, which takes over all of it in one move at the end.
 
-    def fitted() -> dict[str, Any]:
-        return {
-            name: value
-            for name, value in vars(estimator).items()
-            if name in ("_solutions", "_stream") or (name.endswith("_") and not name.startswith("_"))
-        }
+    So a fit that fails or is interrupted, wherever that is, leaves the estimator as it was, and whoever pickles it
+    meanwhile gets the former fit. Only ``partial_fit`` sees what was fitted before; others find the parameters and
+    what a warm start goes on from.
+    """
+    goes_on = method.__name__ == "partial_fit"
 
-    before = fitted()
-    try:
-        yield
-    except BaseException:
-        for name in fitted():
-            delattr(estimator, name)
-        vars(estimator).update(before)
-        raise
+    @wraps(method)
+    def fit(self: BaseEstimator, *args: object, **kwargs: object) -> BaseEstimator:
+        draft = object.__new__(type(self))
+        state = dict(vars(self))
+        vars(draft).update(state if goes_on else {name: state[name] for name in state if not is_fitted_name(name)})
+        method(draft, *args, **kwargs)
+        self.__dict__ = vars(draft)
+        return self
+
+    return fit  # type: ignore[return-value]
 
 
-def is_dask(values: Any) -> bool:
+def is_fitted_name(name: str) -> bool:
+    """Say whether an attribute of this name is what a fit publishes.
+
+    Examples
+    --------
+    >>> [is_fitted_name(name) for name in ("coef_", "tol", "_solutions")]
+    [True, False, False]
+    """
+    return name.endswith("_") and not name.startswith("_")
+
+
+def is_dask(values: object) -> bool:
     """Say whether this is a collection of Dask, without importing Dask."""
     if type(values).__module__.partition(".")[0] != "dask" or "dask" not in sys.modules:
         return False
@@ -194,7 +205,7 @@ def is_dask(values: Any) -> bool:
     return bool(dask.is_dask_collection(values))
 
 
-def chunks_of(X: Any) -> Chunks | None:
+def chunks_of(X: object) -> Chunks | None:
     """Return X as chunks of rows if it is in chunks, or a Dask collection; None for an array, whatever it maps.
 
     Examples
@@ -216,7 +227,7 @@ def chunks_of(X: Any) -> Chunks | None:
 
 @contextmanager
 def training_data(
-    estimator: Any, encoder: ProblemEncoder, X: Any, y: Any, sample_weight: Any, **checks: Any
+    estimator: FollowsX, encoder: ProblemEncoder, X: AsIs, y: AsIs, sample_weight: AsIs, **checks: int
 ) -> Iterator[Encoded | EncodedChunks]:
     """Lend X, y and sample weights, checked and encoded once, wherever they lie; the estimator learns the features.
 
@@ -245,8 +256,6 @@ def training_data(
         estimator.n_features_in_ = data.n_features
         if data.data.names is not None:
             estimator.feature_names_in_ = np.array(data.data.names, dtype=object)
-        elif hasattr(estimator, "feature_names_in_"):
-            del estimator.feature_names_in_
         yield data
     except BaseException as error:
         for path in data.reached:
@@ -256,28 +265,32 @@ def training_data(
         data.close()
 
 
-def each_chunk(method: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+def each_chunk(method: Callable[[AsIs, AsIs], AsIs]) -> Callable[[AsIs, AsIs], AsIs]:
     """Let a method that predicts from an array of rows predict from chunks of rows, too."""
 
     @wraps(method)
-    def predict(self: Any, X: Any) -> Any:
-        chunks = chunks_of(X)
-        return method(self, X) if chunks is None else chunks.map_rows(getattr(self.to_predict(), method.__name__))
+    def predict(self: BaseEstimator, X: AsIs) -> AsIs:
+        chunks = chunks_of(X) if isinstance(self, FollowsX) else None
+        if chunks is None:
+            return method(self, X)
+        check_is_fitted(self, "coef_")
+        model = getattr(self, "best_estimator_", self)  # what travels to the rows knows no search
+        return chunks.map_rows(getattr(model.to_predict(), method.__name__))
 
     return predict
 
 
-def in_memory(*values: Any) -> tuple[Any, ...]:
+def in_memory(*values: AsIs) -> tuple[AsIs, ...]:
     """Return arrays of the host, of Dask collections and tensors what they hold; all else as it is."""
     return tuple(on_host(value.compute() if is_dask(value) else value) for value in values)
 
 
 class FollowsX(BaseEstimator):
-    """Base of the estimators that are computed where X lies."""
+    """Base of the linear estimators that are computed where X lies."""
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.array_api_support = True
+        tags.array_api_support = tags.input_tags.sparse = True
         return tags
 
     def to_numpy(self) -> Self:
@@ -288,10 +301,7 @@ class FollowsX(BaseEstimator):
         copy : estimator
             Without the state that a warm start goes on from.
         """
-        copy: Self = clone(self)
-        for name, value in self._fitted():
-            setattr(copy, name, value.to_numpy() if isinstance(value, FollowsX) else on_host(value))
-        return copy
+        return self._copy(lambda value: value.to_numpy() if isinstance(value, FollowsX) else on_host(value))
 
     def to_predict(self) -> Self:
         """Return a copy with what predictions are made of: nothing in it has an entry per sample.
@@ -300,10 +310,14 @@ class FollowsX(BaseEstimator):
         -------
         copy : estimator
         """
+        copy = self._copy(lambda value: value.to_predict() if isinstance(value, FollowsX) else value)
+        copy.__dict__.pop("top_weights_", None)
+        return copy
+
+    def _copy(self, convert: Callable[[AsIs], AsIs]) -> Self:
+        """Return a copy whose fitted attributes are converted."""
         copy: Self = clone(self)
-        for name, value in self._fitted():
-            if name != "top_weights_":
-                setattr(copy, name, value.to_predict() if isinstance(value, FollowsX) else value)
+        copy.__dict__.update({name: convert(value) for name, value in self._fitted()})
         return copy
 
     def _follow(self, home: Home | None) -> None:
@@ -314,95 +328,68 @@ class FollowsX(BaseEstimator):
             else:
                 setattr(self, name, on_host(value) if home is None else home.publish(value))
 
-    def _fitted(self) -> list[tuple[str, Any]]:
-        return [(name, value) for name, value in vars(self).items() if name.endswith("_") and not name.startswith("_")]
+    def _fitted(self) -> list[tuple[str, AsIs]]:
+        return [(name, value) for name, value in vars(self).items() if is_fitted_name(name)]
 
-
-class ScoredClassifierMixin(ClassifierMixin):
-    """Accuracy, wherever predictions and truth lie."""
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the accuracy of the predictions.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix, tensor} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-        sample_weight : array-like of shape (n_samples,), default=None
-
-        Returns
-        -------
-        score : float
-        """
-        predicted, y, sample_weight = in_memory(self.predict(X), y, sample_weight)
-        return float(accuracy_score(y, predicted, sample_weight=sample_weight))
-
-
-class ScoredRegressorMixin(RegressorMixin):
-    """R2, wherever predictions and truth lie."""
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the R2 of the predictions.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix, tensor} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-        sample_weight : array-like of shape (n_samples,), default=None
-
-        Returns
-        -------
-        score : float
-        """
-        predicted, y, sample_weight = in_memory(self.predict(X), y, sample_weight)
-        return float(r2_score(y, predicted, sample_weight=sample_weight))
-
-
-class Decisions(Protocol):
-    """Decision values of samples, and what follows from them."""
-
-    def values(self) -> Any:
-        """Return the scores, without a second axis for two classes."""
-
-    def labels(self, classes: Any) -> Any:
-        """Return the chosen labels."""
-
-    def probabilities(self) -> Any:
-        """Return the logistic function of the scores, scaled to sum to one over the classes."""
-
-    def log_probabilities(self) -> Any:
-        """Return the logarithm of the probabilities."""
+    def _encoder(self, task: Task) -> ProblemEncoder:
+        """Return what makes the problems."""
+        return ProblemEncoder(
+            resolve_individual_loss(self.loss, task),
+            intercept_kind(self.fit_intercept, self.penalize_intercept),
+            getattr(self, "class_weight", None),
+            type(self).__name__,
+        )
 
 
 @dataclass(frozen=True)
 class ArrayDecisions:
     """Decision values of arrays, shape (n_samples,) or (n_samples, n_problems)."""
 
-    scores: npt.NDArray[Any]
+    scores: Array
 
-    def values(self) -> npt.NDArray[Any]:
+    def values(self) -> Array:
         """Return the scores, without a second axis for two classes."""
         return self.scores[:, 0] if self.scores.ndim == 2 and self.scores.shape[1] == 1 else self.scores
 
-    def labels(self, classes: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def labels(self, classes: AsIs) -> AsIs:
         """Return the chosen labels."""
         return chosen_labels(self.scores.T, classes)
 
-    def probabilities(self) -> npt.NDArray[Any]:
+    def probabilities(self) -> Array:
         """Return the logistic function of the scores, scaled to sum to one over the classes."""
         return class_probabilities(self.scores.T).T
 
-    def log_probabilities(self) -> npt.NDArray[Any]:
+    def log_probabilities(self) -> Array:
         """Return the logarithm of the probabilities."""
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(self.probabilities()))
 
 
-class LinearClassifierMixin(ScoredClassifierMixin):
+def _decisions(estimator: BaseEstimator, X: AsIs, method: str) -> ArrayDecisions | TensorDecisions:
+    """Return ``X w + b`` of a fitted estimator, which has been asked for it by a method."""
+    check_is_fitted(estimator, "coef_")
+    coef, intercept = estimator.coef_, estimator.intercept_
+    follows = isinstance(estimator, FollowsX)
+    home = same_home(coef, X, f"{type(estimator).__name__}.{method}()") if follows else None
+    if home is not None:
+        from atklearn.encoding.tensors import TensorDecisions, tensor_scores
+
+        return TensorDecisions(home, tensor_scores(home, enter_features(estimator, X), coef, intercept))
+    X = check_features(estimator, X)
+    # In the precision of X: NumPy would copy all of a float32 X to multiply it by float64 coefficients.
+    coef, intercept = (np.asarray(part, dtype=X.dtype) for part in (coef, intercept))
+    return ArrayDecisions(safe_sparse_dot(X, coef.T) + intercept)
+
+
+def _says_probabilities(estimator: BaseEstimator) -> bool:
+    return estimator.loss == "log_loss" or isinstance(estimator.loss, LogLoss)
+
+
+class LinearClassifierMixin(ClassifierMixin):
     """Predictions of linear classifiers, one-vs-rest with more than two classes."""
 
     @each_chunk
-    def decision_function(self, X: Any) -> Any:
+    def decision_function(self, X: AsIs) -> AsIs:
         """Return the scores ``x . w + b``; of two classes, those of the second.
 
         Parameters
@@ -415,10 +402,10 @@ class LinearClassifierMixin(ScoredClassifierMixin):
         scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
             One column per class, if there are more than two.
         """
-        return linear_decisions(self, X, "decision_function").values()
+        return _decisions(self, X, "decision_function").values()
 
     @each_chunk
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: AsIs) -> AsIs:
         """Return the predicted class labels.
 
         Parameters
@@ -430,14 +417,14 @@ class LinearClassifierMixin(ScoredClassifierMixin):
         -------
         labels : ndarray of shape (n_samples,)
         """
-        return linear_decisions(self, X, "predict").labels(self.classes_)
+        return _decisions(self, X, "predict").labels(self.classes_)
 
-    @available_if(lambda self: self.loss == "log_loss" or isinstance(self.loss, LogLoss))
+    @available_if(_says_probabilities)
     @each_chunk
-    def predict_proba(self, X: Any) -> Any:
+    def predict_proba(self, X: AsIs) -> AsIs:
         """Return the logistic function of the scores, scaled to sum to one over the classes.
 
-        These are no calibrated probabilities for k < n: see the notes of the class. Only with ``loss="log_loss"``.
+        These are no calibrated probabilities for k < n. Only with ``loss="log_loss"``.
 
         Parameters
         ----------
@@ -449,12 +436,46 @@ class LinearClassifierMixin(ScoredClassifierMixin):
         probabilities : ndarray of shape (n_samples, n_classes)
             In the order of ``classes_``.
         """
-        return linear_decisions(self, X, "predict_proba").probabilities()
+        return _decisions(self, X, "predict_proba").probabilities()
 
-    @available_if(lambda self: self.loss == "log_loss" or isinstance(self.loss, LogLoss))
+    @available_if(_says_probabilities)
     @each_chunk
-    def predict_log_proba(self, X: Any) -> Any:
+    def predict_log_proba(self, X: AsIs) -> AsIs:
         """Return the logarithm of :meth:`predict_proba`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, tensor, Dask collection, Chunks} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        logarithms : ndarray of shape (n_samples, n_classes)
+        """
+        return _decisions(self, X, "predict_log_proba").log_probabilities()
+
+    def score(self, X: AsIs, y: AsIs, sample_weight: AsIs = None) -> float:
+        """Return the accuracy of the predictions.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, tensor, Dask collection, Chunks} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        score : float
+        """
+        predicted, y, sample_weight = in_memory(self.predict(X), y, sample_weight)
+        return float(accuracy_score(y, predicted, sample_weight=sample_weight))
+
+
+class LinearRegressorMixin(RegressorMixin):
+    """Predictions of linear regressors."""
+
+    @each_chunk
+    def predict(self, X: AsIs) -> AsIs:
+        """Return the predictions ``x . w + b``.
 
         Parameters
         ----------
@@ -463,22 +484,26 @@ class LinearClassifierMixin(ScoredClassifierMixin):
 
         Returns
         -------
-        logarithms : ndarray of shape (n_samples, n_classes)
+        predictions : ndarray of shape (n_samples,)
         """
-        return linear_decisions(self, X, "predict_log_proba").log_probabilities()
+        return _decisions(self, X, "predict").values()
 
 
-def linear_decisions(estimator: Any, X: Any, method: str) -> Decisions:
-    """Return ``X w + b`` of a fitted estimator, which has been asked for it by a method."""
-    check_is_fitted(estimator)
-    coef, intercept = estimator.coef_, estimator.intercept_
-    follows = isinstance(estimator, FollowsX)
-    home = same_home(coef, X, f"{type(estimator).__name__}.{method}()") if follows else None
-    if home is not None:
-        from atklearn.encoding.tensors import TensorDecisions, tensor_scores
+class ScoredRegressorMixin(LinearRegressorMixin):
+    """Their R2, wherever predictions and truth lie."""
 
-        return TensorDecisions(home, tensor_scores(home, enter_features(estimator, X), coef, intercept))
-    X = check_features(estimator, X)
-    # In the precision of X: NumPy would copy all of a float32 X to multiply it by float64 coefficients.
-    coef, intercept = (np.asarray(part, dtype=X.dtype) for part in (coef, intercept))
-    return ArrayDecisions(safe_sparse_dot(X, coef.T) + intercept)
+    def score(self, X: AsIs, y: AsIs, sample_weight: AsIs = None) -> float:
+        """Return the R2 of the predictions.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, tensor, Dask collection, Chunks} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        score : float
+        """
+        predicted, y, sample_weight = in_memory(self.predict(X), y, sample_weight)
+        return float(r2_score(y, predicted, sample_weight=sample_weight))

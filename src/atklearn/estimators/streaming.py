@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import warnings
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from numbers import Integral, Real
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, RegressorMixin, _fit_context
+from sklearn.base import BaseEstimator, _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
 from sklearn.utils import Tags
@@ -28,7 +29,16 @@ from atklearn.encoding.encoded import (
     intercept_kind,
     regression_targets,
 )
-from atklearn.estimators.shared import LinearClassifierMixin, keeping_fitted_state, linear_decisions
+from atklearn.estimators.documentation import CLASSES, NUMBERS, documented
+from atklearn.estimators.linear import CLASS_WEIGHT
+from atklearn.estimators.shared import (
+    AsIs,
+    ClassWeight,
+    Constraints,
+    LinearClassifierMixin,
+    LinearRegressorMixin,
+    published_at_once,
+)
 from atklearn.losses.aggregate import AverageTopK, resolve_k, warn_of_one_row
 from atklearn.losses.individual import Array, IndividualLoss, Task, resolve_individual_loss
 from atklearn.ondisk.array_chunks import read_rows
@@ -42,9 +52,10 @@ from atklearn.stochastic.sgd import (
     Descent,
     LearningRate,
     Plateau,
+    RandomState,
     draw_seed,
 )
-from atklearn.stochastic.visits import MassClock, passes
+from atklearn.stochastic.visits import MassClock, Rows, passes
 from atklearn.stores.compiled import Places
 
 __all__ = ["RowBlocks", "SGDATkClassifier", "SGDATkRegressor", "Stream", "StreamingATk"]
@@ -74,7 +85,7 @@ class RowBlocks:
     15
     """
 
-    def __init__(self, *arrays: Any, chunk_size: int = 65_536) -> None:
+    def __init__(self, *arrays: AsIs, chunk_size: int = 65_536) -> None:
         lengths = {array.shape[0] for array in arrays}
         if len(lengths) != 1 or chunk_size < 1:
             raise ValueError(
@@ -84,7 +95,7 @@ class RowBlocks:
         self.arrays = arrays
         self.chunk_size = chunk_size
 
-    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+    def __iter__(self) -> Iterator[tuple[AsIs, ...]]:
         for begin in range(0, self.arrays[0].shape[0], self.chunk_size):
             yield tuple(read_rows(array, slice(begin, begin + self.chunk_size)) for array in self.arrays)
 
@@ -99,9 +110,9 @@ class Stream:
 
     descents: list[Descent] = field(default_factory=list)
     clock: MassClock = field(default_factory=MassClock)
-    head: list[tuple[Any, Array]] | None = field(default_factory=list)
+    head: list[tuple[Rows, Array]] | None = field(default_factory=list)
 
-    def learn(self, X: Any, targets: Array, visits: Places, start: Callable[[Any, Array], Descent]) -> float:
+    def learn(self, X: Rows, targets: Array, visits: Places, start: Callable[[Rows, Array], Descent]) -> float:
         """Make the visits for each problem (row of ``targets``); return the mean objective met on the way.
 
         The scale of the steps comes from the first ``HEAD`` visits. Until these have been made, each block starts the
@@ -125,7 +136,7 @@ class Stream:
         return float(np.mean(costs))
 
 
-def _stack(blocks: list[Any]) -> Any:
+def _stack(blocks: list[Rows]) -> Rows:
     """Put blocks of rows on top of each other."""
     if len(blocks) == 1:
         return blocks[0]
@@ -136,7 +147,8 @@ class StreamingATk(BaseEstimator):
     """What the streaming estimators share: parameters, passes, publication."""
 
     _task: ClassVar[Task]
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    classes_: AsIs
+    _parameter_constraints: ClassVar[Constraints] = {
         "loss": [str, IndividualLoss],
         "k": [Real, StrOptions({"max"})],
         "C": [Interval(Real, 0.0, None, closed="neither")],
@@ -161,11 +173,39 @@ class StreamingATk(BaseEstimator):
         tags.input_tags.sparse = True
         return tags
 
-    def _validate(self, X: Any, y: Any, first: bool) -> tuple[Any, Any]:
+    @published_at_once
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: AsIs, y: AsIs, sample_weight: AsIs = None) -> Self:
+        """Fit the model to arrays, from scratch.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weight 2 is the same as the sample twice; weight 0 is the same as without it.
+
+        Returns
+        -------
+        self : estimator
+        """
+        X, y = self._validate(X, y, first=True)
+        self._fit_rows(X, self._targets(y, sample_weight), strata=y if self._task == "classification" else None)
+        return self
+
+    @abstractmethod
+    def _targets(self, y: AsIs, sample_weight: AsIs) -> Targets:
+        """Return what all y and the weights say."""
+
+    @abstractmethod
+    def _rows_of(self, X: AsIs, y: AsIs, sample_weight: AsIs = None, *, first: bool) -> tuple[Rows, Targets]:
+        """Return the rows of a block and what their y and weights say."""
+
+    def _validate(self, X: AsIs, y: AsIs, first: bool) -> tuple[Rows, AsIs]:
         """Return X as C-ordered array or CSR, and y, both checked."""
         return check_training(self, X, y, reset=first, y_numeric=self._task == "regression")
 
-    def _descent(self, X: Any, target: Array, fraction: float) -> Descent:
+    def _descent(self, X: Rows, target: Array, fraction: float) -> Descent:
         """Start a descent at the scale of some rows."""
         kind = intercept_kind(self.fit_intercept, self.penalize_intercept)
         settings = SGD(self.learning_rate, self.eta0, self.power_t, self.shuffle, self.average)
@@ -184,7 +224,7 @@ class StreamingATk(BaseEstimator):
         mass = resolve_k(self.k, 1.0 if total is None else total)
         return mass / total if counts and total is not None else float(self.k)
 
-    def _fit_rows(self, X: Any, targets: Targets, strata: Any) -> None:
+    def _fit_rows(self, X: Rows, targets: Targets, strata: AsIs) -> None:
         """Pass over the data as often as it takes, for each problem."""
         mass = targets.mass
         fraction, seed = self._fraction(targets.total), draw_seed(self.random_state)
@@ -214,7 +254,7 @@ class StreamingATk(BaseEstimator):
         self.objective_curve_ = curves[0] if len(curves) == 1 else curves
         _warn_if_falling(plans)
 
-    def _fit_blocks(self, blocks: Iterable[Any], rows_of: Callable[..., tuple[Any, Targets]]) -> None:
+    def _fit_blocks(self, blocks: Iterable[tuple[AsIs, ...]]) -> None:
         """Pass over blocks as often as it takes, or once if they can be read only once."""
         if self.early_stopping:
             raise ValueError(
@@ -227,7 +267,7 @@ class StreamingATk(BaseEstimator):
         while True:
             cost, n_visits = 0.0, 0
             for block in blocks:
-                X, targets = rows_of(*block, first=not plan.curve and n_visits == 0)
+                X, targets = self._rows_of(*block, first=not plan.curve and n_visits == 0)
                 visits = stream.clock.visits(targets.mass)
                 visits = rng.permutation(visits) if self.shuffle else visits
                 cost += visits.size * stream.learn(X, targets.values, visits, partial(self._descent, fraction=fraction))
@@ -240,14 +280,14 @@ class StreamingATk(BaseEstimator):
         self.objective_curve_ = plan.curve
         _warn_if_falling([plan])
 
-    def _learn_block(self, X: Any, targets: Targets) -> None:
+    def _learn_block(self, X: Rows, targets: Targets) -> None:
         """Go on with the stream; what was learned before stays as it is if this fails."""
         stream = deepcopy(getattr(self, "_stream", None)) or Stream()
         start = partial(self._descent, fraction=self._fraction(None))
         stream.learn(X, targets.values, stream.clock.visits(targets.mass), start)
         self._publish(stream, 1, X.dtype)
 
-    def _publish(self, stream: Stream, n_iter: int, dtype: Any, total: float | None = None) -> None:
+    def _publish(self, stream: Stream, n_iter: int, dtype: np.dtype[np.floating], total: float | None = None) -> None:
         """Set the fitted attributes, one row or entry per problem, plain where there is one problem.
 
         Only the mass in the top of a known total has a value: a stream has none, and none of a former fit stays.
@@ -312,12 +352,14 @@ def _warn_if_falling(plans: list[_Plan]) -> None:
     )
 
 
-def _aggregate_loss(descent: Descent, X: Any, target: Array, mass: Array) -> float:
+def _aggregate_loss(descent: Descent, X: Rows, target: Array, mass: Array) -> float:
     """Return the average top-k loss of the iterate on some rows."""
     losses = descent.loss(X @ descent.weights + descent.intercept, target)
     return AverageTopK(descent.rule.fraction).value(losses, mass)
 
 
+@documented("stream", CLASSES)
+@dataclass(eq=False, repr=False)
 class SGDATkClassifier(LinearClassifierMixin, StreamingATk):
     r"""Linear classifier that minimises the average of the k largest losses by stochastic steps.
 
@@ -333,61 +375,16 @@ class SGDATkClassifier(LinearClassifierMixin, StreamingATk):
     loss : {"log_loss", "hinge", "squared_hinge"} or IndividualLoss, default="log_loss"
         The individual loss. Only "log_loss" offers ``predict_proba``. A loss of your own runs interpreted: the same
         steps, some hundred times slower.
-    k : int, float or "max", default=0.7
-        An int counts samples, a float is the fraction of them: ``1.0`` is the average loss, "max" the largest alone.
-        A stream does not know its length: ``partial_fit`` and ``fit_blocks`` need a fraction.
-    C : float, default=100.0
-        Inverse regularisation strength, relative to the mean of the top k.
-    fit_intercept : bool, default=True
-    penalize_intercept : bool, default=False
-        Whether the intercept is penalised like a weight, as in the paper's homogenised form.
+    k, C, fit_intercept, penalize_intercept
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, multiplied with ``sample_weight``; "balanced" needs ``fit``, which sees all labels.
-    max_iter : int, default=20
-        The number of passes allowed; ``partial_fit`` makes one.
-    tol : float or None, default=1e-3
-        Stop when ``n_iter_no_change`` passes in a row lower the objective met on the way by less than ``tol``,
-        relative to it; None never stops early.
-    shuffle : bool, default=True
-        Whether each pass of ``fit`` has a random order of its own, which then does not depend on the order of the rows.
-        ``fit_blocks`` shuffles within blocks, ``partial_fit`` never.
-    learning_rate : {"invscaling", "optimal", "constant", "adaptive"}, default="invscaling"
-        The step of the t-th visit: ``eta0 / t**power_t``, ``1 / (1/eta0 + t/C)``, ``eta0``, or ``eta0`` divided by 5
-        whenever the objective stops falling.
-    eta0 : float or "auto", default="auto"
-        The first step; "auto" scales it from the first 1000 visits.
-    power_t : float, default=0.5
-        The exponent of "invscaling".
-    average : {"recent", "all"} or None, default="recent"
-        Which mean of the iterates is the model: with weights growing like t**2, with equal weights, or none of it.
-    early_stopping : bool, default=False
-        Whether ``fit`` holds out a part of the rows and stops by their average top-k loss instead of the objective.
-    validation_fraction : float, default=0.1
-        The part of the rows to hold out.
-    n_iter_no_change : int, default=5
-    random_state : int, RandomState instance or None, default=None
-    verbose : int, default=0
+    max_iter, tol, shuffle, learning_rate, eta0, power_t, average, early_stopping, validation_fraction
+    n_iter_no_change, random_state, verbose
 
     Attributes
     ----------
-    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
-    intercept_ : ndarray of shape (1,) or (n_classes,)
-    classes_ : ndarray of shape (n_classes,)
-    loss_threshold_ : float or ndarray of shape (n_classes,)
-        The learned lambda.
-    k_share_ : float
-        The k used, as part of the total weight: a value for the parameter ``k``.
-    k_ : float
-        The same in units of sample weight (``fit`` only: a stream does not know its total).
-    objective_curve_ : list of float, or of such lists per class
-        The value that decided when to stop, pass by pass (``fit`` and ``fit_blocks``).
-    n_iter_ : int
-        Passes made.
-    t_ : int
-        Visits made.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features,)
-        Only if X had names.
+    coef_, intercept_, classes_, loss_threshold_, k_share_, k_, objective_curve_, n_iter_, t_, n_features_in_
+    feature_names_in_
 
     See Also
     --------
@@ -415,76 +412,31 @@ class SGDATkClassifier(LinearClassifierMixin, StreamingATk):
     """
 
     _task = "classification"
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **StreamingATk._parameter_constraints,
-        "class_weight": [StrOptions({"balanced"}), dict, None],
-    }
+    _parameter_constraints: ClassVar[Constraints] = StreamingATk._parameter_constraints | CLASS_WEIGHT
 
-    def __init__(
-        self,
-        loss: str | IndividualLoss = "log_loss",
-        *,
-        k: float | str = 0.7,
-        C: float = 100.0,
-        fit_intercept: bool = True,
-        penalize_intercept: bool = False,
-        class_weight: dict[Any, float] | str | None = None,
-        max_iter: int = 20,
-        tol: float | None = 1e-3,
-        shuffle: bool = True,
-        learning_rate: LearningRate = "invscaling",
-        eta0: float | Literal["auto"] = "auto",
-        power_t: float = 0.5,
-        average: Averaging = "recent",
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 5,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.loss = loss
-        self.k = k
-        self.C = C
-        self.fit_intercept = fit_intercept
-        self.penalize_intercept = penalize_intercept
-        self.class_weight = class_weight
-        self.max_iter = max_iter
-        self.tol = tol
-        self.shuffle = shuffle
-        self.learning_rate = learning_rate
-        self.eta0 = eta0
-        self.power_t = power_t
-        self.average = average
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.random_state = random_state
-        self.verbose = verbose
+    loss: str | IndividualLoss = "log_loss"
+    _: KW_ONLY
+    k: float | str = 0.7
+    C: float = 100.0
+    fit_intercept: bool = True
+    penalize_intercept: bool = False
+    class_weight: ClassWeight = None
+    max_iter: int = 20
+    tol: float | None = 1e-3
+    shuffle: bool = True
+    learning_rate: LearningRate = "invscaling"
+    eta0: float | Literal["auto"] = "auto"
+    power_t: float = 0.5
+    average: Averaging = "recent"
+    early_stopping: bool = False
+    validation_fraction: float = 0.1
+    n_iter_no_change: int = 5
+    random_state: RandomState = None
+    verbose: int = 0
 
+    @published_at_once
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> SGDATkClassifier:
-        """Fit the model to arrays, from scratch.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weight 2 is the same as the sample twice; weight 0 is the same as without it.
-
-        Returns
-        -------
-        self : SGDATkClassifier
-        """
-        with keeping_fitted_state(self):
-            X, y = self._validate(X, y, first=True)
-            targets = class_targets(y, sample_weight, self.class_weight, type(self).__name__)
-            self.classes_ = np.asarray(targets.classes)
-            self._fit_rows(X, targets, strata=y)
-        return self
-
-    @_fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> SGDATkClassifier:
+    def partial_fit(self, X: AsIs, y: AsIs, classes: AsIs = None, sample_weight: AsIs = None) -> Self:
         """Go on learning from the next block of a stream, visiting its rows once, in their order.
 
         Any cut of the same stream into blocks gives the same model.
@@ -500,17 +452,17 @@ class SGDATkClassifier(LinearClassifierMixin, StreamingATk):
 
         Returns
         -------
-        self : SGDATkClassifier
+        self : estimator
         """
-        with keeping_fitted_state(self):
-            first = not hasattr(self, "_stream")
-            if first or classes is not None:
-                self._set_classes(classes, first)
-            self._learn_block(*self._rows_of(X, y, sample_weight, first=first))
+        first = not hasattr(self, "_stream")
+        if first or classes is not None:
+            self._set_classes(classes, first)
+        self._learn_block(*self._rows_of(X, y, sample_weight, first=first))
         return self
 
+    @published_at_once
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit_blocks(self, blocks: Iterable[Any], classes: Any = None) -> SGDATkClassifier:
+    def fit_blocks(self, blocks: Iterable[tuple[AsIs, ...]], classes: AsIs = None) -> Self:
         """Fit the model to data in blocks, from scratch.
 
         Parameters
@@ -523,14 +475,13 @@ class SGDATkClassifier(LinearClassifierMixin, StreamingATk):
 
         Returns
         -------
-        self : SGDATkClassifier
+        self : estimator
         """
-        with keeping_fitted_state(self):
-            self._set_classes(classes, first=True)
-            self._fit_blocks(blocks, self._rows_of)
+        self._set_classes(classes, first=True)
+        self._fit_blocks(blocks)
         return self
 
-    def _set_classes(self, classes: Any, first: bool) -> None:
+    def _set_classes(self, classes: AsIs, first: bool) -> None:
         """Learn which classes there are, or check that they are still the same."""
         if classes is None:
             raise ValueError(
@@ -544,8 +495,12 @@ class SGDATkClassifier(LinearClassifierMixin, StreamingATk):
             raise ValueError(f"{type(self).__name__} expects at least 2 classes, got {found.size} class: {found}.")
         self.classes_ = found
 
-    def _rows_of(self, X: Any, y: Any, sample_weight: Any = None, *, first: bool) -> tuple[Any, Targets]:
-        """Return the rows of a block and what their labels and weights say."""
+    def _targets(self, y: AsIs, sample_weight: AsIs) -> Targets:
+        targets = class_targets(y, sample_weight, self.class_weight, type(self).__name__)
+        self.classes_ = np.asarray(targets.classes)
+        return targets
+
+    def _rows_of(self, X: AsIs, y: AsIs, sample_weight: AsIs = None, *, first: bool) -> tuple[Rows, Targets]:
         if self.class_weight == "balanced":
             raise ValueError(
                 'class_weight="balanced" is expected with fit, which sees all labels, got a stream; pass a dict of '
@@ -561,7 +516,9 @@ class SGDATkClassifier(LinearClassifierMixin, StreamingATk):
         return X, Targets(codes, check_mass(sample_weight, y.size), self.classes_, factors)
 
 
-class SGDATkRegressor(RegressorMixin, StreamingATk):
+@documented("stream", NUMBERS)
+@dataclass(eq=False, repr=False)
+class SGDATkRegressor(LinearRegressorMixin, StreamingATk):
     r"""Linear regressor that minimises the average of the k largest losses by stochastic steps.
 
     .. math:: \min_{w, b} \; \mathrm{AT}_k\big(\ell(x_i \cdot w + b, y_i)\big) + \frac{\lVert w \rVert^2}{2 C}
@@ -574,58 +531,12 @@ class SGDATkRegressor(RegressorMixin, StreamingATk):
     ----------
     loss : {"squared_error", "absolute_error", "huber"} or IndividualLoss, default="squared_error"
         The individual loss. A loss of your own runs interpreted: the same steps, some hundred times slower.
-    k : int, float or "max", default=0.7
-        An int counts samples, a float is the fraction of them: ``1.0`` is the average loss, "max" the largest alone.
-        A stream does not know its length: ``partial_fit`` and ``fit_blocks`` need a fraction.
-    C : float, default=100.0
-        Inverse regularisation strength, relative to the mean of the top k.
-    fit_intercept : bool, default=True
-    penalize_intercept : bool, default=False
-        Whether the intercept is penalised like a weight, as in the paper's homogenised form.
-    max_iter : int, default=20
-        The number of passes allowed; ``partial_fit`` makes one.
-    tol : float or None, default=1e-3
-        Stop when ``n_iter_no_change`` passes in a row lower the objective met on the way by less than ``tol``,
-        relative to it; None never stops early.
-    shuffle : bool, default=True
-        Whether each pass of ``fit`` has a random order of its own, which then does not depend on the order of the rows.
-        ``fit_blocks`` shuffles within blocks, ``partial_fit`` never.
-    learning_rate : {"invscaling", "optimal", "constant", "adaptive"}, default="invscaling"
-        The step of the t-th visit: ``eta0 / t**power_t``, ``1 / (1/eta0 + t/C)``, ``eta0``, or ``eta0`` divided by 5
-        whenever the objective stops falling.
-    eta0 : float or "auto", default="auto"
-        The first step; "auto" scales it from the first 1000 visits.
-    power_t : float, default=0.5
-        The exponent of "invscaling".
-    average : {"recent", "all"} or None, default="recent"
-        Which mean of the iterates is the model: with weights growing like t**2, with equal weights, or none of it.
-    early_stopping : bool, default=False
-        Whether ``fit`` holds out a part of the rows and stops by their average top-k loss instead of the objective.
-    validation_fraction : float, default=0.1
-        The part of the rows to hold out.
-    n_iter_no_change : int, default=5
-    random_state : int, RandomState instance or None, default=None
-    verbose : int, default=0
+    k, C, fit_intercept, penalize_intercept, max_iter, tol, shuffle, learning_rate, eta0, power_t, average
+    early_stopping, validation_fraction, n_iter_no_change, random_state, verbose
 
     Attributes
     ----------
-    coef_ : ndarray of shape (n_features,)
-    intercept_ : float
-    loss_threshold_ : float
-        The learned lambda.
-    k_share_ : float
-        The k used, as part of the total weight: a value for the parameter ``k``.
-    k_ : float
-        The same in units of sample weight (``fit`` only: a stream does not know its total).
-    objective_curve_ : list of float, or of such lists per class
-        The value that decided when to stop, pass by pass (``fit`` and ``fit_blocks``).
-    n_iter_ : int
-        Passes made.
-    t_ : int
-        Visits made.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features,)
-        Only if X had names.
+    coef_, intercept_, loss_threshold_, k_share_, k_, objective_curve_, n_iter_, t_, n_features_in_, feature_names_in_
 
     See Also
     --------
@@ -654,66 +565,28 @@ class SGDATkRegressor(RegressorMixin, StreamingATk):
 
     _task = "regression"
 
-    def __init__(
-        self,
-        loss: str | IndividualLoss = "squared_error",
-        *,
-        k: float | str = 0.7,
-        C: float = 100.0,
-        fit_intercept: bool = True,
-        penalize_intercept: bool = False,
-        max_iter: int = 20,
-        tol: float | None = 1e-3,
-        shuffle: bool = True,
-        learning_rate: LearningRate = "invscaling",
-        eta0: float | Literal["auto"] = "auto",
-        power_t: float = 0.5,
-        average: Averaging = "recent",
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 5,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.loss = loss
-        self.k = k
-        self.C = C
-        self.fit_intercept = fit_intercept
-        self.penalize_intercept = penalize_intercept
-        self.max_iter = max_iter
-        self.tol = tol
-        self.shuffle = shuffle
-        self.learning_rate = learning_rate
-        self.eta0 = eta0
-        self.power_t = power_t
-        self.average = average
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.random_state = random_state
-        self.verbose = verbose
+    loss: str | IndividualLoss = "squared_error"
+    _: KW_ONLY
+    k: float | str = 0.7
+    C: float = 100.0
+    fit_intercept: bool = True
+    penalize_intercept: bool = False
+    max_iter: int = 20
+    tol: float | None = 1e-3
+    shuffle: bool = True
+    learning_rate: LearningRate = "invscaling"
+    eta0: float | Literal["auto"] = "auto"
+    power_t: float = 0.5
+    average: Averaging = "recent"
+    early_stopping: bool = False
+    validation_fraction: float = 0.1
+    n_iter_no_change: int = 5
+    random_state: RandomState = None
+    verbose: int = 0
 
+    @published_at_once
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> SGDATkRegressor:
-        """Fit the model to arrays, from scratch.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weight 2 is the same as the sample twice; weight 0 is the same as without it.
-
-        Returns
-        -------
-        self : SGDATkRegressor
-        """
-        with keeping_fitted_state(self):
-            self._fit_rows(*self._rows_of(X, y, sample_weight, first=True), strata=None)
-        return self
-
-    @_fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> SGDATkRegressor:
+    def partial_fit(self, X: AsIs, y: AsIs, sample_weight: AsIs = None) -> Self:
         """Go on learning from the next block of a stream, visiting its rows once, in their order.
 
         Any cut of the same stream into blocks gives the same model.
@@ -727,14 +600,14 @@ class SGDATkRegressor(RegressorMixin, StreamingATk):
 
         Returns
         -------
-        self : SGDATkRegressor
+        self : estimator
         """
-        with keeping_fitted_state(self):
-            self._learn_block(*self._rows_of(X, y, sample_weight, first=not hasattr(self, "_stream")))
+        self._learn_block(*self._rows_of(X, y, sample_weight, first=not hasattr(self, "_stream")))
         return self
 
+    @published_at_once
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit_blocks(self, blocks: Iterable[Any]) -> SGDATkRegressor:
+    def fit_blocks(self, blocks: Iterable[tuple[AsIs, ...]]) -> Self:
         """Fit the model to data in blocks, from scratch.
 
         Parameters
@@ -745,30 +618,18 @@ class SGDATkRegressor(RegressorMixin, StreamingATk):
 
         Returns
         -------
-        self : SGDATkRegressor
+        self : estimator
         """
-        with keeping_fitted_state(self):
-            self._fit_blocks(blocks, self._rows_of)
+        self._fit_blocks(blocks)
         return self
 
-    def predict(self, X: Any) -> Any:
-        """Return the predictions ``x . w + b``.
+    def _targets(self, y: AsIs, sample_weight: AsIs) -> Targets:
+        return regression_targets(y, sample_weight)
 
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        predictions : ndarray of shape (n_samples,)
-        """
-        return linear_decisions(self, X, "predict").values()
-
-    def _rows_of(self, X: Any, y: Any, sample_weight: Any = None, *, first: bool) -> tuple[Any, Targets]:
-        """Return the rows of a block and what their targets and weights say."""
+    def _rows_of(self, X: AsIs, y: AsIs, sample_weight: AsIs = None, *, first: bool) -> tuple[Rows, Targets]:
         X, y = self._validate(X, y, first=first)
         return X, regression_targets(y, sample_weight)
 
-    def _publish(self, stream: Stream, n_iter: int, dtype: Any, total: float | None = None) -> None:
+    def _publish(self, stream: Stream, n_iter: int, dtype: np.dtype[np.floating], total: float | None = None) -> None:
         super()._publish(stream, n_iter, dtype, total)
         self.coef_, self.intercept_ = self.coef_[0], self.intercept_[0]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +18,9 @@ from sklearn.utils.validation import check_is_fitted
 from atklearn.core.collapse import warn_of_collapse
 from atklearn.core.problem import Solution
 from atklearn.encoding.encoded import Targets, check_features, check_training, class_targets, plain, regression_targets
-from atklearn.estimators.shared import keeping_fitted_state, warn_unless_converged
+from atklearn.estimators.documentation import CLASSES, NUMBERS, documented
+from atklearn.estimators.linear import CLASS_WEIGHT
+from atklearn.estimators.shared import AsIs, ClassWeight, Constraints, published_at_once, warn_unless_converged
 from atklearn.kernel.problem import Kernel, KernelMatrix, KernelName, KernelProblem
 from atklearn.kernel.solve import kernel_collapse_limit, solve_kernel
 from atklearn.losses.aggregate import resolve_k, warn_of_one_row
@@ -31,7 +34,7 @@ class KernelATk(BaseEstimator):
     """Base of the kernel machines."""
 
     _two_sided: ClassVar[bool]
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[Constraints] = {
         "kernel": [StrOptions({"linear", "poly", "rbf", "sigmoid", "precomputed"}), callable],
         "degree": [Interval(Integral, 0, None, closed="left")],
         "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="left")],
@@ -52,15 +55,17 @@ class KernelATk(BaseEstimator):
         return tags
 
     @property
-    def coef_(self) -> npt.NDArray[Any]:
+    def coef_(self) -> Array:
         """Weights of the features, shape (n_problems, n_features); only with ``kernel="linear"``."""
         if self.kernel != "linear":
             raise AttributeError(f'coef_ exists with kernel="linear" only, got kernel={self.kernel!r}.')
-        coef: npt.NDArray[Any] = np.asarray(self.dual_coef_ @ self.support_vectors_)
+        coef: Array = np.asarray(self.dual_coef_ @ self.support_vectors_)
+        coef.flags.writeable = False  # made anew each time: what is written into it would be lost
         return coef
 
+    @published_at_once
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: AsIs, y: AsIs, sample_weight: AsIs = None) -> Self:
         """Fit the model.
 
         Parameters
@@ -75,43 +80,42 @@ class KernelATk(BaseEstimator):
         -------
         self : estimator
         """
-        with keeping_fitted_state(self):
-            X, y = check_training(self, X, y, y_numeric=self._two_sided, **self._input_checks())
-            if self.kernel == "precomputed" and X.shape[0] != X.shape[1]:
-                raise ValueError(
-                    f'With kernel="precomputed" X is expected to be a square kernel matrix, got shape {X.shape}; '
-                    "pass the kernel values between all training samples."
-                )
-            targets = self._targets(y, sample_weight)
-            gram = self._gram(X, targets.weight, targets.kept)
-            warn_of_one_row(self.k)
-            k, unit = resolve_k(self.k, targets.total), targets.unit  # LIBSVM's tolerances are for masses near one
-            problems = [
-                KernelProblem(
-                    gram, value[targets.kept], targets.mass[targets.kept] / unit, k / unit, float(self.C),
-                    two_sided=self._two_sided, intercept=self.fit_intercept,
-                )
-                for value in targets.values
-            ]  # fmt: skip
-            solutions = [
-                solve_kernel(
-                    problem, tol=self.tol, max_iter=self.max_iter, cache_size=self.cache_size,
-                    verbose=self.verbose > 1, report=_printed(name) if self.verbose else None,
-                )
-                for problem, name in zip(problems, targets.names, strict=True)
-            ]  # fmt: skip
-            self._publish(X, targets, problems, solutions)
-            warn_unless_converged(solutions, targets.names, self.tol, self.C)
+        X, y = check_training(self, X, y, y_numeric=self._two_sided, **self._input_checks())
+        if self.kernel == "precomputed" and X.shape[0] != X.shape[1]:
+            raise ValueError(
+                f'With kernel="precomputed" X is expected to be a square kernel matrix, got shape {X.shape}; '
+                "pass the kernel values between all training samples."
+            )
+        targets = self._targets(y, sample_weight)
+        gram = self._gram(X, targets.weight, targets.kept)
+        warn_of_one_row(self.k)
+        k, unit = resolve_k(self.k, targets.total), targets.unit  # LIBSVM's tolerances are for masses near one
+        problems = [
+            KernelProblem(
+                gram, value[targets.kept], targets.mass[targets.kept] / unit, k / unit, float(self.C),
+                two_sided=self._two_sided, intercept=self.fit_intercept,
+            )
+            for value in targets.values
+        ]  # fmt: skip
+        solutions = [
+            solve_kernel(
+                problem, tol=self.tol, max_iter=self.max_iter, cache_size=self.cache_size,
+                verbose=self.verbose > 1, report=_printed(name) if self.verbose else None,
+            )
+            for problem, name in zip(problems, targets.names, strict=True)
+        ]  # fmt: skip
+        self._publish(X, targets, problems, solutions)
+        warn_unless_converged(solutions, targets.names, self.tol, self.C)
         return self
 
-    def _targets(self, y: Any, sample_weight: Any) -> Targets:
+    def _targets(self, y: AsIs, sample_weight: AsIs) -> Targets:
         """Return what y and the weights say."""
         return regression_targets(y, sample_weight)
 
-    def _input_checks(self) -> dict[str, Any]:
+    def _input_checks(self) -> dict[str, object]:
         return {"accept_sparse": False if self.kernel == "precomputed" else "csr", "dtype": np.float64}
 
-    def _gram(self, X: Any, sample_weight: Array, kept: npt.NDArray[np.bool_]) -> KernelMatrix:
+    def _gram(self, X: AsIs, sample_weight: Array, kept: npt.NDArray[np.bool_]) -> KernelMatrix:
         """Return the kernel matrix of the rows that have weight, and keep its gamma."""
         self.gamma_ = _resolve_gamma(self.gamma, X, sample_weight)
         if self.kernel == "precomputed":
@@ -124,7 +128,7 @@ class KernelATk(BaseEstimator):
     def _kernel(self) -> Kernel:
         return Kernel(self.kernel, {"gamma": self.gamma_, "degree": self.degree, "coef0": self.coef0})
 
-    def _publish(self, X: Any, targets: Targets, problems: list[KernelProblem], solutions: list[Solution]) -> None:
+    def _publish(self, X: AsIs, targets: Targets, problems: list[KernelProblem], solutions: list[Solution]) -> None:
         """Set the fitted attributes."""
         beta = np.array([solution.coef for solution in solutions])
         support = np.flatnonzero(beta.any(axis=0))
@@ -142,12 +146,12 @@ class KernelATk(BaseEstimator):
         self.k_ = problems[0].k * targets.unit
         self.k_share_ = min(self.k_ / targets.total, 1.0)
 
-    def _scores(self, X: Any) -> npt.NDArray[Any]:
+    def _scores(self, X: AsIs) -> Array:
         """Return ``f(x) + b``, shape (n_samples, n_problems)."""
         check_is_fitted(self)
         X = check_features(self, X, **self._input_checks())
         if self.kernel == "precomputed":
-            scores: npt.NDArray[Any] = X[:, self.support_] @ self.dual_coef_.T
+            scores: Array = X[:, self.support_] @ self.dual_coef_.T
         else:
             scores = self._kernel().product(X, self.support_vectors_, self.dual_coef_.T)
         scores += self.intercept_
@@ -163,7 +167,7 @@ def _printed(name: str) -> Callable[[int, float, float], None]:
     return report
 
 
-def _resolve_gamma(gamma: str | float, X: Any, sample_weight: Array) -> float:
+def _resolve_gamma(gamma: str | float, X: AsIs, sample_weight: Array) -> float:
     """Turn "scale" and "auto" into numbers; the variance counts weights, so that repeating samples agrees."""
     if gamma == "auto":
         return 1.0 / float(X.shape[1])
@@ -179,6 +183,8 @@ def _resolve_gamma(gamma: str | float, X: Any, sample_weight: Array) -> float:
     return 1.0 / float(X.shape[1] * variance) if variance > 0.0 else 1.0
 
 
+@documented("kernel", CLASSES)
+@dataclass(eq=False, repr=False)
 class ATkSVC(ClassifierMixin, KernelATk):
     r"""Support vector classifier that minimises the average of the k largest hinge losses.
 
@@ -192,17 +198,7 @@ class ATkSVC(ClassifierMixin, KernelATk):
 
     Parameters
     ----------
-    kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
-        A callable gets two sets of samples and returns the matrix of their kernel values. With "precomputed", X is
-        the kernel matrix. "sigmoid" is no positive semidefinite kernel: ``dual_gap_`` then measures the optimality
-        conditions and is no bound.
-    degree : int, default=3
-        Degree of the "poly" kernel.
-    gamma : {"scale", "auto"} or float, default="scale"
-        Factor in the "rbf", "poly" and "sigmoid" kernels: "scale" is 1 / (n_features * variance of X), with the
-        variance taken under the sample weights, "auto" is 1 / n_features.
-    coef0 : float, default=0.0
-        Constant in the "poly" and "sigmoid" kernels.
+    kernel, degree, gamma, coef0
     k : int, float or "max", default=1.0
         An int counts samples, a float is the fraction of them: ``1.0`` is the average loss, "max" the largest alone.
         With sample or class weights, k counts weight. With the hinge, k is a second name for C (:doc:`/theory`): choose
@@ -212,49 +208,19 @@ class ATkSVC(ClassifierMixin, KernelATk):
         losses, equals ours divided by n at k = n, and by k in general.
     fit_intercept : bool, default=True
         Whether there is a bias b, which is not penalised. Without one, the kernel matrix is formed whole.
-    class_weight : dict, "balanced" or None, default=None
-        Weights of the classes, multiplied with ``sample_weight``.
-    tol : float, default=1e-3
-        The duality gap allowed, relative to the objective. Small problems are solved to rounding error whatever tol.
-    cache_size : float, default=200
-        LIBSVM's cache of kernel values in MB.
-    max_iter : int, default=-1
-        The iterations allowed to each call of LIBSVM, -1 for no limit. At the limit the fit ends with the best
-        solution so far, its gap and a warning.
-    verbose : int, default=0
-        1 reports each call of LIBSVM with the gap reached, 2 adds LIBSVM's own output.
+    class_weight, tol, cache_size, max_iter, verbose
 
     Attributes
     ----------
-    support_ : ndarray of shape (n_SV,)
-        Indices of the support vectors.
-    support_vectors_ : {ndarray, sparse matrix} of shape (n_SV, n_features)
-        Empty with ``kernel="precomputed"``.
+    support_, support_vectors_
     dual_coef_ : ndarray of shape (1, n_SV) or (n_classes, n_SV)
         Coefficients of the support vectors: label times alpha.
-    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
-        Weights of the features, only with ``kernel="linear"``.
-    intercept_ : ndarray of shape (1,) or (n_classes,)
-    classes_ : ndarray of shape (n_classes,)
+    coef_, intercept_, classes_
     loss_threshold_ : float or ndarray of shape (n_classes,)
         The k-th largest loss, the paper's lambda; rho = 1 - lambda.
     top_weights_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
         Worst-case weights of the samples, ``alpha / C``. They sum to one, or to less where the threshold is zero.
-    dual_gap_ : float or ndarray of shape (n_classes,)
-        How far ``objective_`` can be from the optimum: the certificate.
-    objective_ : float or ndarray of shape (n_classes,)
-        The value of the formula above.
-    n_iter_ : int or ndarray of shape (n_classes,)
-        LIBSVM's iterations.
-    k_ : float
-        The k used, in units of sample weight.
-    k_share_ : float
-        The same as part of the total weight: a value for the parameter ``k``.
-    gamma_ : float
-        The gamma used.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features,)
-        Only if X had names.
+    dual_gap_, objective_, n_iter_, k_, k_share_, gamma_, n_features_in_, feature_names_in_
 
     See Also
     --------
@@ -277,44 +243,26 @@ class ATkSVC(ClassifierMixin, KernelATk):
     """
 
     _two_sided = False
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **KernelATk._parameter_constraints,
-        "class_weight": [StrOptions({"balanced"}), dict, None],
-    }
+    _parameter_constraints: ClassVar[Constraints] = KernelATk._parameter_constraints | CLASS_WEIGHT
 
-    def __init__(
-        self,
-        kernel: KernelName = "rbf",
-        *,
-        degree: int = 3,
-        gamma: str | float = "scale",
-        coef0: float = 0.0,
-        k: float | str = 1.0,
-        C: float = 100.0,
-        fit_intercept: bool = True,
-        class_weight: dict[Any, float] | str | None = None,
-        tol: float = 1e-3,
-        cache_size: float = 200,
-        max_iter: int = -1,
-        verbose: int = 0,
-    ) -> None:
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.k = k
-        self.C = C
-        self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
-        self.tol = tol
-        self.cache_size = cache_size
-        self.max_iter = max_iter
-        self.verbose = verbose
+    kernel: KernelName = "rbf"
+    _: KW_ONLY
+    degree: int = 3
+    gamma: str | float = "scale"
+    coef0: float = 0.0
+    k: float | str = 1.0
+    C: float = 100.0
+    fit_intercept: bool = True
+    class_weight: ClassWeight = None
+    tol: float = 1e-3
+    cache_size: float = 200
+    max_iter: int = -1
+    verbose: int = 0
 
-    def _targets(self, y: Any, sample_weight: Any) -> Targets:
+    def _targets(self, y: AsIs, sample_weight: AsIs) -> Targets:
         return class_targets(y, sample_weight, self.class_weight, type(self).__name__)
 
-    def _publish(self, X: Any, targets: Targets, problems: list[KernelProblem], solutions: list[Solution]) -> None:
+    def _publish(self, X: AsIs, targets: Targets, problems: list[KernelProblem], solutions: list[Solution]) -> None:
         self.classes_ = np.asarray(targets.classes)
         super()._publish(X, targets, problems, solutions)
         limits = [
@@ -324,7 +272,7 @@ class ATkSVC(ClassifierMixin, KernelATk):
         ]
         warn_of_collapse(self.k, problems[0].k, limits, targets.total, len(solutions), "function of this kernel")
 
-    def decision_function(self, X: Any) -> npt.NDArray[Any]:
+    def decision_function(self, X: AsIs) -> Array:
         """Return the scores ``f(x) + b``; of two classes, those of the second.
 
         Parameters
@@ -340,7 +288,7 @@ class ATkSVC(ClassifierMixin, KernelATk):
         scores = self._scores(X)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
-    def predict(self, X: Any) -> npt.NDArray[Any]:
+    def predict(self, X: AsIs) -> AsIs:
         """Return the predicted class labels.
 
         Parameters
@@ -354,6 +302,8 @@ class ATkSVC(ClassifierMixin, KernelATk):
         return chosen_labels(self._scores(X).T, self.classes_)
 
 
+@documented("kernel", NUMBERS)
+@dataclass(eq=False, repr=False)
 class ATkSVR(RegressorMixin, KernelATk):
     r"""Support vector regressor that minimises the average of the k largest absolute errors.
 
@@ -365,17 +315,7 @@ class ATkSVR(RegressorMixin, KernelATk):
 
     Parameters
     ----------
-    kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
-        A callable gets two sets of samples and returns the matrix of their kernel values. With "precomputed", X is
-        the kernel matrix. "sigmoid" is no positive semidefinite kernel: ``dual_gap_`` then measures the optimality
-        conditions and is no bound.
-    degree : int, default=3
-        Degree of the "poly" kernel.
-    gamma : {"scale", "auto"} or float, default="scale"
-        Factor in the "rbf", "poly" and "sigmoid" kernels: "scale" is 1 / (n_features * variance of X), with the
-        variance taken under the sample weights, "auto" is 1 / n_features.
-    coef0 : float, default=0.0
-        Constant in the "poly" and "sigmoid" kernels.
+    kernel, degree, gamma, coef0
     k : int, float or "max", default=0.7
         An int counts samples, a float is the fraction of them; ``1.0`` is the average error, "max" the largest.
         With sample weights, k counts weight.
@@ -383,47 +323,20 @@ class ATkSVR(RegressorMixin, KernelATk):
         Inverse regularisation strength, relative to the mean of the top k; ``NuSVR``'s C equals ours divided by k.
     fit_intercept : bool, default=True
         Whether there is a bias b, which is not penalised. Without one, twice the kernel matrix is formed both ways.
-    tol : float, default=1e-3
-        The duality gap allowed, relative to the objective. Small problems are solved to rounding error whatever tol.
-    cache_size : float, default=200
-        LIBSVM's cache of kernel values in MB.
-    max_iter : int, default=-1
-        The iterations allowed to each call of LIBSVM, -1 for no limit. At the limit the fit ends with the best
-        solution so far, its gap and a warning.
-    verbose : int, default=0
-        1 reports each call of LIBSVM with the gap reached, 2 adds LIBSVM's own output.
+    tol, cache_size, max_iter, verbose
 
     Attributes
     ----------
-    support_ : ndarray of shape (n_SV,)
-        Indices of the support vectors.
-    support_vectors_ : {ndarray, sparse matrix} of shape (n_SV, n_features)
-        Empty with ``kernel="precomputed"``.
+    support_, support_vectors_
     dual_coef_ : ndarray of shape (1, n_SV)
         Coefficients of the support vectors.
-    coef_ : ndarray of shape (1, n_features)
-        Weights of the features, only with ``kernel="linear"``.
-    intercept_ : ndarray of shape (1,)
+    coef_, intercept_
     loss_threshold_ : float
         The k-th largest error, the paper's lambda: half the width of the tube.
     top_weights_ : ndarray of shape (n_samples,)
         Worst-case weights of the samples, ``|dual_coef_| / C``. They sum to one, or to less where the threshold is
         zero.
-    dual_gap_ : float
-        How far ``objective_`` can be from the optimum: the certificate.
-    objective_ : float
-        The value of the formula above.
-    n_iter_ : int
-        LIBSVM's iterations.
-    k_ : float
-        The k used, in units of sample weight.
-    k_share_ : float
-        The same as part of the total weight: a value for the parameter ``k``.
-    gamma_ : float
-        The gamma used.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features,)
-        Only if X had names.
+    dual_gap_, objective_, n_iter_, k_, k_share_, gamma_, n_features_in_, feature_names_in_
 
     See Also
     --------
@@ -445,34 +358,20 @@ class ATkSVR(RegressorMixin, KernelATk):
 
     _two_sided = True
 
-    def __init__(
-        self,
-        kernel: KernelName = "rbf",
-        *,
-        degree: int = 3,
-        gamma: str | float = "scale",
-        coef0: float = 0.0,
-        k: float | str = 0.7,
-        C: float = 100.0,
-        fit_intercept: bool = True,
-        tol: float = 1e-3,
-        cache_size: float = 200,
-        max_iter: int = -1,
-        verbose: int = 0,
-    ) -> None:
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.k = k
-        self.C = C
-        self.fit_intercept = fit_intercept
-        self.tol = tol
-        self.cache_size = cache_size
-        self.max_iter = max_iter
-        self.verbose = verbose
+    kernel: KernelName = "rbf"
+    _: KW_ONLY
+    degree: int = 3
+    gamma: str | float = "scale"
+    coef0: float = 0.0
+    k: float | str = 0.7
+    C: float = 100.0
+    fit_intercept: bool = True
+    tol: float = 1e-3
+    cache_size: float = 200
+    max_iter: int = -1
+    verbose: int = 0
 
-    def predict(self, X: Any) -> npt.NDArray[Any]:
+    def predict(self, X: AsIs) -> Array:
         """Return the predictions ``f(x) + b``.
 
         Parameters

@@ -37,10 +37,14 @@ from atklearn.stores.compiled import Places
 
 __all__ = ["Kernel", "KernelMatrix", "KernelName", "KernelProblem"]
 
+Rows: TypeAlias = Array | sp.csr_array | sp.csr_matrix
 KernelName: TypeAlias = str | Callable[..., Any]
 
 # Kernel values held at once while a product is formed: few enough for the cache.
 _BLOCK = 1 << 19
+# Rows up to which a kernel matrix is factored; its eigenvalues up to this much of the largest are rounding.
+_FEW = 3000
+_RANK = 1e-14
 
 
 @dataclass(frozen=True)
@@ -54,10 +58,11 @@ class Kernel:
     name: KernelName
     parameters: dict[str, float] = field(default_factory=dict)
 
-    def __call__(self, X: Any, Y: Any) -> Array:
+    def __call__(self, X: Rows, Y: Rows) -> Array:
         """Return the kernel values between the rows of X and those of Y, shape (n_X, n_Y)."""
         if callable(self.name):
-            values = np.asarray(self.name(X, Y), dtype=np.float64)
+            values = self.name(X, Y)
+            values = np.asarray(values.toarray() if sp.issparse(values) else values, dtype=np.float64)
             if values.shape != (X.shape[0], Y.shape[0]):
                 raise ValueError(
                     f"A kernel function is expected to return an array of shape {(X.shape[0], Y.shape[0])} for that "
@@ -76,7 +81,7 @@ class Kernel:
             return np.tanh(products, out=products)
         return np.power(products, self.parameters["degree"], out=products)
 
-    def product(self, X: Any, Y: Any, weights: Array) -> Array:
+    def product(self, X: Rows, Y: Rows, weights: Array) -> Array:
         """Return ``K(X, Y) weights`` without holding the whole matrix; weights of shape (n_Y,) or (n_Y, m)."""
         out = np.zeros((X.shape[0], *weights.shape[1:]))
         if Y.shape[0] > 0:
@@ -95,7 +100,7 @@ class KernelMatrix:
     kernel : Kernel
     """
 
-    def __init__(self, X: Any, kernel: Kernel) -> None:
+    def __init__(self, X: Rows, kernel: Kernel) -> None:
         self.X = X
         self.kernel = kernel
         self.n_rows = int(X.shape[0])
@@ -104,6 +109,19 @@ class KernelMatrix:
     def is_stored(self) -> bool:
         """Whether the matrix exists already."""
         return self.kernel.name == "precomputed"
+
+    @property
+    def has_factor(self) -> bool:
+        """Whether it is known to be a matrix of products, and cheap to see of what."""
+        return self.kernel.name == "linear" or (self.kernel.name != "sigmoid" and self.n_rows <= _FEW)
+
+    def factor(self) -> Rows:
+        """Return Z with ``K = Z Z'``, of as many columns as K has rank."""
+        if self.kernel.name == "linear":
+            return self.X
+        values, vectors = np.linalg.eigh(self.fill(np.empty((self.n_rows, self.n_rows))))
+        counts = values > _RANK * values[-1]
+        return np.ascontiguousarray(vectors[:, counts] * np.sqrt(values[counts]))
 
     def take(self, rows: Places) -> KernelMatrix:
         """Return the kernel matrix of some of the samples."""
@@ -139,7 +157,7 @@ class KernelMatrix:
         return products
 
 
-def _negative_squares(X: Any, Y: Any, gamma: float) -> Array:
+def _negative_squares(X: Rows, Y: Rows, gamma: float) -> Array:
     """Return ``-gamma |x - y|^2 = 2 gamma x.y - gamma |x|^2 - gamma |y|^2`` for all pairs."""
     of_x, of_y = -gamma * row_norms(X, squared=True), -gamma * row_norms(Y, squared=True)
     if sp.issparse(X) or sp.issparse(Y):

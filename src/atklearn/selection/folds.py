@@ -206,7 +206,7 @@ def fill_cells(out: Array, cells: Iterable[tuple[int, int, Decides]], unseen: Un
     """
     for i, j, model in cells:
         larger = out[i + 1 :, :, 1]
-        if larger.size and larger[0].min() > most_loss * larger[-1].min():
+        if larger.size and larger[0].min() / most_loss > larger[-1].min():
             break
         out[i, j] = unseen.score(model)
     return out

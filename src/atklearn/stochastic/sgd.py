@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from numbers import Real
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -32,8 +32,7 @@ from atklearn.losses.compiled import compiled
 from atklearn.losses.individual import Array, IndividualLoss
 from atklearn.runtime.compiling import HAS_NUMBA
 from atklearn.runtime.messages import shown
-from atklearn.stochastic.visits import passes
-from atklearn.stochastic.walk import (
+from atklearn.stochastic.visits import (
     ALL,
     B_SUM,
     CONSTANT,
@@ -48,15 +47,18 @@ from atklearn.stochastic.walk import (
     STATE_SIZE,
     TOTAL,
     B,
+    Rows,
     StepRule,
     T,
+    passes,
     walk,
 )
 from atklearn.stores.compiled import CompiledRows, Places
 from atklearn.stores.passes import readable
 
-__all__ = ["SGD", "Descent", "Plateau", "draw_seed", "solve_sgd", "solve_sgd_grid"]
+__all__ = ["SGD", "Descent", "Plateau", "RandomState", "draw_seed", "solve_sgd", "solve_sgd_grid"]
 
+RandomState: TypeAlias = np.random.RandomState | int | None
 LearningRate: TypeAlias = Literal["invscaling", "optimal", "constant", "adaptive"]
 Averaging: TypeAlias = Literal["recent", "all"] | None
 
@@ -118,7 +120,7 @@ class SGD:
     power_t: float = 0.5
     shuffle: bool = True
     average: Averaging = "recent"
-    random_state: Any = 0
+    random_state: RandomState = 0
 
     def __post_init__(self) -> None:
         if self.learning_rate not in LEARNING_RATES:
@@ -139,7 +141,7 @@ class Descent:
 
     def __init__(
         self,
-        head_X: Any,
+        head_X: Rows,
         head_y: Array,
         loss: IndividualLoss,
         fraction: float,
@@ -176,7 +178,7 @@ class Descent:
         )
         self.first_step = self.rule.eta0
 
-    def walk(self, X: Any, y: Array, visits: Places) -> float:
+    def walk(self, X: Rows, y: Array, visits: Places) -> float:
         """Visit the rows in turn; return the mean objective met on the way."""
         cost = walk(readable(X), y, visits, compiled(self.loss) or self.loss, self.v, self.lag, self.state, self.rule)
         # Weights may be finite while their square is not.
@@ -232,7 +234,7 @@ class Descent:
 
 
 def _first_steps(
-    X: Any, y: Array, start: Array, loss: IndividualLoss, fraction: float, intercept: InterceptKind
+    X: Rows, y: Array, start: Array, loss: IndividualLoss, fraction: float, intercept: InterceptKind
 ) -> tuple[float, float]:
     """Return the first step of the weights and its ratio to the threshold's step.
 
@@ -273,7 +275,7 @@ class Plateau:
         return self.waited >= self.patience
 
 
-def draw_seed(random_state: Any) -> int:
+def draw_seed(random_state: RandomState) -> int:
     """Draw a seed, the same for the same int."""
     return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
 

@@ -157,7 +157,8 @@ class TrimmedProblem:
         """Return the part of every class that is set aside; of a regression none."""
         if self.classes is None:
             return np.zeros(0)
-        return np.asarray(np.bincount(self.classes, weights=aside) / np.bincount(self.classes, weights=self.rows.mass))
+        masses = np.bincount(self.classes, weights=self.rows.mass)
+        return np.asarray(np.bincount(self.classes, weights=aside) / np.where(masses > 0.0, masses, 1.0))
 
     def smooth_parts(self, coefs: Sequence[Array]) -> Array:
         """Return ``s`` of all rows, shape (n_problems, n_rows)."""
