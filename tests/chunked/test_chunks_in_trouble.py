@@ -24,6 +24,8 @@ Y = F > 0.0
 ONES = np.ones(F.size)
 BAD = {
     "NaN": (spoiled(X, (2500, 1), np.nan), Y, None, r"Chunk 2 of the data: Input X contains NaN"),
+    "large": (spoiled(X, (2500, 1), 1e200), Y, None, r"Chunk 2 of the data: X is expected to hold numbers whose"),
+    "large target": (X, spoiled(F, 1500, 1e200), None, r"Chunk 1 of the data: y is expected to hold numbers whose"),
     "infinite target": (X, spoiled(F, 1500, np.inf), None, r"Chunk 1 of the data: Input y contains infinity"),
     "negative weight": (X, Y, spoiled(ONES, 10, -1.0), r"Chunk 0 of the data: sample_weight is expected.*-1"),
     "no weight": (X, Y, 0.0 * ONES, r"At least one row with positive weight is expected"),
@@ -43,7 +45,7 @@ BAD = {
 @pytest.mark.parametrize("what", BAD)
 def test_bad_data_are_told_with_the_chunk_they_are_in(what):
     X, y, weight, told = BAD[what]
-    cls = ATkRegressor if what == "infinite target" else ATkClassifier
+    cls = ATkRegressor if what in ("infinite target", "large target") else ATkClassifier
     with pytest.raises(ValueError, match=told):
         cls(k=0.5).fit(ArrayChunks(X, chunk_size=1000), y, weight)
 

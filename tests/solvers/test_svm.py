@@ -74,7 +74,7 @@ class TestConvexSolver:
         for seed in range(30):
             X, y = draw(seed)
             model = ATkSVC(k=0.3 + 0.02 * seed).fit(X, y)
-            assert model.dual_gap_ < 1e-12
+            assert model.dual_gap_ < 1e-11
 
 
 class TestPlainSVM:

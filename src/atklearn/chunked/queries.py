@@ -21,9 +21,10 @@ from atklearn.chunked.chunk import Block, Chunk, Rows, RowView, Values, settle
 from atklearn.core.point import Form
 from atklearn.core.ranking import Between
 from atklearn.core.store import spread_places
-from atklearn.encoding.encoded import check_mass
+from atklearn.encoding.encoded import check_mass, refuse_malformed
 from atklearn.losses.individual import Array
 from atklearn.runtime import threads
+from atklearn.runtime.messages import refuse_extremes
 from atklearn.selection.distribution import merged, row_marks
 from atklearn.stores import compiled, passes
 from atklearn.stores.compiled import Features, Losses, Paying, Places
@@ -493,6 +494,7 @@ class Summarize(Query):
     def checked(self, block: Block, index: int) -> tuple[Rows, Values, Array]:
         """Return the data as arrays, or say what is wrong with them."""
         try:
+            refuse_malformed(block.X)
             X = check_array(
                 block.X,
                 accept_sparse="csr",
@@ -514,6 +516,8 @@ class Summarize(Query):
                 check_classification_targets(y[:1] if n and isinstance(y[0], str) else y)
             else:
                 y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y", ensure_min_samples=0)
+                refuse_extremes("y", float(y @ y))
+            refuse_extremes("X", float(row_norms(X, squared=True).sum()))
         except ValueError as error:
             raise ValueError(f"Chunk {index} of the data: {_column_of_text(block.X)}{error}") from error
         return X, y, mass

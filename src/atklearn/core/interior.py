@@ -62,6 +62,13 @@ class _Residuals(NamedTuple):
     complementarity: float
     in_z: Array
     in_lam: float
+    cost: float
+    """What the residual in z costs the bound, ``C/2 |in_z|^2``."""
+
+    @property
+    def gap(self) -> float:
+        """How far this is from the optimum, about."""
+        return self.complementarity + self.cost
 
 
 class _Step(NamedTuple):
@@ -125,35 +132,33 @@ class InteriorPoint:
             return self._run(coef, width, tol, max_iter, progress)
 
     def _run(self, coef: Array, width: float | None, tol: float, max_iter: int, progress: Progress | None) -> Solution:
-        now = self._begin(coef, width)
+        now, missing = self._begin(coef, width)
         best: Certificate | None = None
         least, since, steps, stopped = float("inf"), 0, 0, False
         while True:
-            missing = self._missing(now)
-            gap = missing.complementarity + self.problem.stationarity(missing.in_z)
-            objective = now.lam + float(self.u @ now.t.sum(axis=0)) + self.problem.penalty(now.z)
-            if gap < 0.9 * least:
-                least, since = gap, steps
+            objective = now.lam + float(self.u @ _both(now.t)) + self.problem.penalty(now.z)
+            if missing.gap < 0.9 * least:
+                least, since = missing.gap, steps
             if progress is not None:  # which may look at where the solver stands
-                self.point = self.rows.point(now.z, self.problem.k, (self.sides * now.r).sum(axis=0))
-                stopped = bool(progress(steps, objective, gap))
+                self.point = self.rows.point(now.z, self.problem.k, _both(self.sides * now.r))
+                stopped = bool(progress(steps, objective, missing.gap))
             is_over = stopped or steps >= max_iter or steps - since >= _PATIENCE
-            if is_over or gap <= _NEAR * tol * objective:
-                found = self.problem.certify(now.z, (self.sides * now.r).sum(axis=0))
+            if is_over or missing.gap <= _NEAR * tol * objective:
+                found = self.problem.certify(now.z, _both(self.sides * now.r))
                 best = found if best is None or found.dual_gap < best.dual_gap else best
                 if is_over or best.reaches(tol):
                     break
             following = self._advance(now, missing)
             if following is None:
                 is_over = True
-                best = best or self.problem.certify(now.z, (self.sides * now.r).sum(axis=0))
+                best = best or self.problem.certify(now.z, _both(self.sides * now.r))
                 break
-            now = following
+            now, missing = following
             steps += 1
         reason = StopReason.MAX_ITER if steps >= max_iter else StopReason.STALLED
         return Solution.of(best, tol=tol, n_iter=steps, otherwise=StopReason.CALLBACK if stopped else reason)
 
-    def _begin(self, coef: Array, width: float | None) -> _Interior:
+    def _begin(self, coef: Array, width: float | None) -> tuple[_Interior, _Residuals]:
         """Go near the path, so far from the boundary that complementarity is no less than what the residual costs."""
         at = self.rows.expand_at(coef)
         losses = self.sides * at.s
@@ -163,8 +168,8 @@ class InteriorPoint:
         while True:
             now = self._at_width(coef, at, losses, width)
             missing = self._missing(now)
-            if width >= mean or missing.complementarity >= self.problem.stationarity(missing.in_z):
-                return now
+            if width >= mean or missing.complementarity >= missing.cost:
+                return now, missing
             width = min(10.0 * width, mean)  # so near the boundary, so long a way would end soon
 
     def _at_width(self, coef: Array, at: Expanded, losses: Array, width: float) -> _Interior:
@@ -191,18 +196,15 @@ class InteriorPoint:
         return _Interior(coef.copy(), high, max(1.0 - self._mass(r), width / high), r, q, s, t, at)
 
     def _mass(self, r: Array) -> float:
-        return float(self.u @ r.sum(axis=0))
+        return float(self.u @ _both(r))
 
     def _missing(self, now: _Interior) -> _Residuals:
-        pulls = self.u * (self.sides * now.r).sum(axis=0) * now.at.slope
-        return _Residuals(
-            float(self.u @ (now.r * now.s + now.q * now.t).sum(axis=0)) + now.nu * now.lam,
-            self.problem.ridge * now.z + self.rows.pull_of(pulls),
-            1.0 - self._mass(now.r) - now.nu,
-        )
+        in_z = self.problem.ridge * now.z + self.rows.pull_of(self.u * _both(self.sides * now.r) * now.at.slope)
+        pairs = float(self.u @ _both(now.r * now.s + now.q * now.t)) + now.nu * now.lam
+        return _Residuals(pairs, in_z, 1.0 - self._mass(now.r) - now.nu, self.problem.stationarity(in_z))
 
-    def _advance(self, now: _Interior, missing: _Residuals) -> _Interior | None:
-        """Take one step; None if there is no way."""
+    def _advance(self, now: _Interior, missing: _Residuals) -> tuple[_Interior, _Residuals] | None:
+        """Take one step, and return what is missing there; None if there is no way."""
         system = _System(self, now, missing)
         first = system.step(-now.r * now.s, -now.q * now.t, -now.nu * now.lam)
         reach = min(1.0, self._reach(now, first))
@@ -216,12 +218,11 @@ class InteriorPoint:
         if not np.isfinite(step.z).all():
             return None
         length = min(1.0, _TO_THE_BOUNDARY * self._reach(now, step))
-        allowed = missing.complementarity + self.problem.stationarity(missing.in_z)
         met: Array | float = 0.0
         for _ in range(_MAX_HALVINGS):
             there, rise = self._move(now, step, length)
             residuals = self._missing(there)
-            if residuals.complementarity + self.problem.stationarity(residuals.in_z) <= allowed:
+            if residuals.gap <= missing.gap:
                 break
             if np.isscalar(met):  # not of a rise that is rounding
                 moved = np.abs(length * step.predictions)
@@ -232,7 +233,7 @@ class InteriorPoint:
             if not np.isfinite(residuals.complementarity):
                 return None
         self.met = np.maximum(_FORGET * self.met, met)
-        return there if length > _SHORTEST else None
+        return (there, residuals) if length > _SHORTEST else None
 
     def _reach(self, now: _Interior, step: _Step) -> float:
         """Return how far the step may go until something is zero."""
@@ -244,7 +245,7 @@ class InteriorPoint:
 
     def _complementarity(self, now: _Interior, step: _Step, length: float) -> float:
         r, s, t = length * step.r, now.s + length * step.s, now.t + length * step.t
-        pairs = float(self.u @ ((now.r + r) * s + (now.q - r) * t).sum(axis=0))
+        pairs = float(self.u @ _both((now.r + r) * s + (now.q - r) * t))
         return pairs + (now.nu + length * step.nu) * (now.lam + length * step.lam)
 
     def _move(self, now: _Interior, step: _Step, length: float) -> tuple[_Interior, Array]:
@@ -262,6 +263,12 @@ class InteriorPoint:
         return moved, np.maximum(rise, 0.0).max(axis=0)
 
 
+def _both(sides: Array) -> Array:
+    """Return the sum over the sides of the samples."""
+    total: Array = sides[0] if len(sides) == 1 else sides[0] + sides[1]
+    return total
+
+
 class _System:
     """The linear system at a point, factored."""
 
@@ -271,8 +278,8 @@ class _System:
         slope = now.at.slope
         self.theta = u / (now.s / now.r + now.t / now.q)
         bend = np.maximum(now.at.bend, solver.met)
-        H = rows.gram_of(self.theta.sum(axis=0) * slope**2 + u * (now.r.sum(axis=0) * bend))
-        self.pull = rows.pull_of((sides * self.theta).sum(axis=0) * slope)
+        H = rows.gram_of(_both(self.theta) * slope**2 + u * (_both(now.r) * bend))
+        self.pull = rows.pull_of(_both(sides * self.theta) * slope)
         self.stiffness = float(self.theta.sum()) + now.nu / now.lam
         H -= np.outer(self.pull / self.stiffness, self.pull)
         diagonal = np.diagonal(H) + problem.ridge
@@ -294,7 +301,7 @@ class _System:
         slope = now.at.slope
         rise = in_s / now.r - in_t / now.q
         lifted = self.theta * rise
-        of_z = -self.missing.in_z - rows.pull_of((sides * lifted).sum(axis=0) * slope)
+        of_z = -self.missing.in_z - rows.pull_of(_both(sides * lifted) * slope)
         of_lam = -self.missing.in_lam + float(lifted.sum()) + in_lam / now.lam
         target = self.scale * (of_z + self.pull * (of_lam / self.stiffness))
         z = self.scale * cho_solve(self.factor, target, check_finite=False)

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -122,6 +123,35 @@ class KernelMatrix:
         values, vectors = np.linalg.eigh(self.fill(np.empty((self.n_rows, self.n_rows))))
         counts = values > _RANK * values[-1]
         return np.ascontiguousarray(vectors[:, counts] * np.sqrt(values[counts]))
+
+    @cached_property
+    def _sizes(self) -> tuple[float, float]:
+        """The largest kernel value, at most, and by how much rounding may move one, in units of ``2^-53``."""
+        name, n_features = self.kernel.name, self.X.shape[1]
+        if self.is_stored:
+            return float(abs(self.X).max()), 0.0
+        if callable(name):
+            rows = np.arange(0, self.n_rows, max(1, self.n_rows // 100))
+            return float(np.abs(self.kernel(self.X[rows], self.X[rows])).max()), 0.0
+        square = float(row_norms(self.X, squared=True).max())
+        if name == "linear":
+            return square, (n_features + 2) * square
+        gamma, shift = self.kernel.parameters["gamma"], abs(self.kernel.parameters.get("coef0", 0.0))
+        product = gamma * square + shift
+        if name == "poly":
+            degree = self.kernel.parameters["degree"]
+            largest = float(product**degree)
+            return largest, (n_features + 4) * degree * largest
+        return 1.0, (n_features + 6) * (4.0 * gamma * square + shift)
+
+    def rounding(self, beta: Array) -> float:
+        """Return by how much an entry of ``K beta`` may be off.
+
+        Errors of sums of n terms are as good as never above ``4 sqrt(n)`` of one (Higham and Mary, 2019).
+        """
+        largest, moved = self._sizes
+        n_terms = np.count_nonzero(beta)
+        return float(2.0**-53 * (4.0 * (np.sqrt(n_terms) + 1.0) * largest + moved) * np.abs(beta).sum())
 
     def take(self, rows: Places) -> KernelMatrix:
         """Return the kernel matrix of some of the samples."""
@@ -260,8 +290,11 @@ class KernelProblem:
         over = np.maximum((np.abs(s) if self.two_sided else s) - threshold, 0.0)
         value = threshold + float(u @ over)
         gap = float(u @ (over - (density * s - threshold * size))) + threshold * max(1.0 - float(u @ size), 0.0)
-        penalty = float(beta @ (self.y - residual)) / (2.0 * self.C)
-        return Certificate(beta, b, density, threshold, value + penalty, max(gap, 0.0))
+        objective = value + float(beta @ (self.y - residual)) / (2.0 * self.C)
+        # of predictions: once in the losses, once in what the densities weigh, and sum(|beta|) / C <= 1 in the penalty
+        rounding = 3.0 * self.gram.rounding(beta) + abs(b * float(beta.sum())) / self.C
+        rounding += (self.n_rows + 64) * 2.0**-53 * abs(objective)
+        return Certificate(beta, b, density, threshold, objective, max(gap, 0.0) + rounding)
 
     def zero(self, certificate: Certificate) -> Certificate:
         """Return the zero classifier with what a certificate proves about the optimum, whatever its coefficients."""
