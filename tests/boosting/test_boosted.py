@@ -28,6 +28,7 @@ FEW = {"n_estimators": 20, "min_child_samples": 5}
 @parametrize_with_checks(
     [ATkBoostingRegressor(), ATkBoostingClassifier(), ATkBoostingRegressor(k=0.3), ATkBoostingClassifier(k=0.5)]
 )
+@pytest.mark.filterwarnings("ignore:The samples of")
 def test_follows_the_rules_of_scikit_learn(estimator, check, monkeypatch):
     monkeypatch.setenv("SCIPY_ARRAY_API", "1")  # otherwise one check is skipped
     check(estimator)
@@ -263,9 +264,9 @@ class TestUnits:
     @pytest.mark.parametrize("size", [1e-170, 1e-310, 1e150, 1e300])
     def test_beyond_squares_are_refused(self, numbers, size):
         X, y = numbers
-        with pytest.raises(ValueError, match=r"Targets are expected to be 1e-100 to 1e\+100 .* divide them"):
+        with pytest.raises(ValueError, match=r"y is expected to hold numbers whose squares float64 can add up"):
             ATkBoostingRegressor(k=0.2).fit(X, y / y.max() * size)
-        with pytest.raises(ValueError, match="Sample weights are expected to be 1e-100"):
+        with pytest.raises(ValueError, match="Sample weights are expected to be 1e-100|cannot add up"):
             ATkBoostingRegressor(k=0.2).fit(X, y, sample_weight=np.full(y.size, size))
 
     @pytest.mark.parametrize("size", [1e-30, 1e30])

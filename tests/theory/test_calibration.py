@@ -135,5 +135,5 @@ class TestCalibration:
             theory.calibration_interval(X, y, "squared_error")
         for largest in (1e154, 1e300):
             for features in (X * largest, sp.csr_array(X * largest)):
-                with pytest.raises(ValueError, match="X is expected to be standardised"):
+                with pytest.raises(ValueError, match="X is expected to hold numbers whose squares float64 can add up"):
                     theory.calibration_interval(features, y)

@@ -41,7 +41,7 @@ from atklearn.core.coordinates import Units, convert, helpful_units
 from atklearn.core.packed import PackedSymmetric
 from atklearn.core.point import Bound, Form, Gram, Point, Reading, SettledSums, Sides
 from atklearn.core.ranking import Between, Ranked, rank
-from atklearn.core.store import Store, spread_places
+from atklearn.core.store import Gathered, Store, spread_places
 from atklearn.losses.individual import Array, IndividualLoss, Kink
 from atklearn.stores.compiled import CompiledRows
 
@@ -507,6 +507,17 @@ class ChunkedRows(Store):
             values = np.asarray(density, dtype=np.float64)
             return Vector(Scattered(self.coordinator.name(), self.view, ids, values))
         return Vector(Constant(self.coordinator.name(), self.view, self.alike(k)))
+
+    @property
+    def is_gatherable(self) -> bool:  # type: ignore[override]
+        """Whether there are no more rows than a subset may have."""
+        return self.n_rows <= self.max_subset_rows
+
+    def gathered(self) -> Gathered:
+        """Return all rows as a subset."""
+        point = self.point(np.zeros(self.n_columns), self.total)
+        subset = self.largest(point.state, self.n_rows, None, -np.inf)
+        return Gathered(subset.rows, subset.extend)
 
     def sample(self, count: int) -> CompiledRows:
         """Return a random part of the rows, not more than were fetched, the same every time."""

@@ -21,7 +21,7 @@ from atklearn.chunked.chunk import Block, Chunk, Rows, RowView, Values, settle
 from atklearn.core.point import Form
 from atklearn.core.ranking import Between
 from atklearn.core.store import spread_places
-from atklearn.encoding.encoded import check_mass, refuse_malformed
+from atklearn.encoding.encoded import check_mass, refuse_malformed, sum_of_squares
 from atklearn.losses.individual import Array
 from atklearn.runtime import threads
 from atklearn.runtime.messages import refuse_extremes
@@ -516,8 +516,8 @@ class Summarize(Query):
                 check_classification_targets(y[:1] if n and isinstance(y[0], str) else y)
             else:
                 y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y", ensure_min_samples=0)
-                refuse_extremes("y", float(y @ y))
-            refuse_extremes("X", float(row_norms(X, squared=True).sum()))
+                refuse_extremes("y", sum_of_squares(y))
+            refuse_extremes("X", sum_of_squares(X.data if sp.issparse(X) else X))
         except ValueError as error:
             raise ValueError(f"Chunk {index} of the data: {_column_of_text(block.X)}{error}") from error
         return X, y, mass

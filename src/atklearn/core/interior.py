@@ -21,6 +21,7 @@ densities like any others, so the certificate is that of every solver.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -28,7 +29,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from atklearn.core.point import Point
 from atklearn.core.problem import Certificate, Problem, Progress, Solution, StopReason
-from atklearn.core.store import ArrayStore, Expanded
+from atklearn.core.store import Expanded
 from atklearn.losses.individual import Array
 
 __all__ = ["serves", "solve_interior"]
@@ -84,9 +85,8 @@ class _Step(NamedTuple):
 
 
 def serves(problem: Problem) -> bool:
-    """Say whether an interior point can solve a problem: on arrays in memory, with not too many columns."""
-    rows = problem.rows
-    return isinstance(rows, ArrayStore) and rows.ranks_rows and rows.n_columns <= _MOST_COLUMNS
+    """Say whether an interior point can solve a problem: on rows that memory holds, with not too many columns."""
+    return problem.rows.is_gatherable and problem.rows.n_columns <= _MOST_COLUMNS
 
 
 def solve_interior(
@@ -118,8 +118,8 @@ class InteriorPoint:
     """One solve of one problem; :meth:`run` is the algorithm, the other methods are its moves."""
 
     def __init__(self, problem: Problem) -> None:
-        assert isinstance(problem.rows, ArrayStore)
-        self.problem, self.rows = problem, problem.rows
+        self.rows, self.extend = problem.rows.gathered()
+        self.problem = problem if self.rows is problem.rows else problem.on(self.rows, problem.k)
         self.u = self.rows.mass / problem.k
         self.sides = np.array([[1.0], [-1.0]] if self.rows.kink.is_two_sided else [[1.0]])
         self.pairs = 2.0 * len(self.sides) * float(self.u.sum()) + 1.0  # of complementary numbers, weighted
@@ -156,6 +156,7 @@ class InteriorPoint:
             now, missing = following
             steps += 1
         reason = StopReason.MAX_ITER if steps >= max_iter else StopReason.STALLED
+        best = replace(best, density=self.extend(best.density))
         return Solution.of(best, tol=tol, n_iter=steps, otherwise=StopReason.CALLBACK if stopped else reason)
 
     def _begin(self, coef: Array, width: float | None) -> tuple[_Interior, _Residuals]:

@@ -315,7 +315,7 @@ class Problem:
             return total
 
         found = proof.steepness * relative * reach, of_bound(proof.pull * rows.largest_entries)
-        if sum(found) <= _NEGLIGIBLE * proof.value or not (isinstance(rows, ArrayStore) and rows.ranks_rows):
+        if sum(found) <= _NEGLIGIBLE * proof.value or not (isinstance(rows, ArrayStore) and rows.is_gatherable):
             return found
         s, slope, _ = rows.expand_at(z)
         mass = rows.mass / self.k

@@ -13,7 +13,7 @@ mean of theirs).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol, Self, TypeAlias
@@ -31,8 +31,8 @@ from atklearn.losses.aggregate import least_mass, rank_of
 from atklearn.losses.individual import Array, IndividualLoss, Kink
 
 __all__ = [
-    "ArrayStore", "Ascent", "Density", "Expanded", "PlainState", "PlainStore", "RowVector", "State", "Store", "Subset",
-    "spread_places",
+    "ArrayStore", "Ascent", "Density", "Expanded", "Gathered", "PlainState", "PlainStore", "RowVector", "State", "Store",
+    "Subset", "spread_places",
 ]  # fmt: skip
 
 Density: TypeAlias = Any
@@ -112,6 +112,13 @@ class Expanded(NamedTuple):
     bend: Array
 
 
+class Gathered(NamedTuple):
+    """All units of a store as arrays in memory, and what makes densities of these the store's own."""
+
+    rows: ArrayStore
+    extend: Callable[[Array], Density]
+
+
 class Store(ABC):
     """Samples, and what an algorithm may ask of them.
 
@@ -138,6 +145,8 @@ class Store(ABC):
         Whether every pass over X is dear, be it over few of the rows.
     min_efficient_rows : int
         So many rows take no longer than fewer would.
+    is_gatherable : bool
+        Whether all of it fits into memory as arrays.
     """
 
     loss: IndividualLoss
@@ -151,6 +160,7 @@ class Store(ABC):
     max_subset_rows: int
     passes_are_remote = False
     min_efficient_rows = 1
+    is_gatherable = False
     n_outputs = 1
     most_ranked = 1 << 17  # losses that are sorted at a time
 
@@ -325,6 +335,10 @@ class Store(ABC):
         """
         return None
 
+    def gathered(self) -> Gathered:
+        """Return all rows as arrays in memory, if it is gatherable."""
+        raise NotImplementedError
+
     # Densities and coefficients
 
     @abstractmethod
@@ -355,13 +369,17 @@ class ArrayStore(Store):
     ----------
     X : {ndarray, CSR matrix} of shape (n_rows, n_features)
     mass : ndarray of shape (n_rows,)
-    ranks_rows : bool
+    is_gatherable : bool
         Whether there is one output and every row is a unit; else the questions below have no answers.
     """
 
     X: Any
     mass: Array
-    ranks_rows = True
+    is_gatherable = True
+
+    def gathered(self) -> Gathered:
+        """Return the store itself."""
+        return Gathered(self, lambda density: density)
 
     @abstractmethod
     def expand_at(self, z: Array) -> Expanded:
@@ -456,7 +474,7 @@ class PlainStore(ArrayStore):
         self.n_columns = self.n_outputs * (self.d + intercept)
         self.mass = mass if self.groups is None else np.bincount(self.groups, weights=mass).astype(np.float64)
         self.n_rows = self.max_subset_rows = int(self.mass.size)
-        self.ranks_rows = groups is None and self.n_outputs == 1
+        self.is_gatherable = groups is None and self.n_outputs == 1
         self.total = float(self.mass.sum())
         self.each = float(self.mass[0]) if (self.mass == self.mass[0]).all() else None
         self.target_range = float(y.min()), float(y.max())
@@ -743,7 +761,7 @@ class PlainStore(ArrayStore):
     def in_even_units(self, *, centred: bool) -> tuple[PlainStore, Units] | None:
         """Return the same samples with columns of one size."""
         units = even_units(self.X, self.y, centred=centred, regression=self.loss.task == "regression")
-        if units is None or not self.ranks_rows:
+        if units is None or not self.is_gatherable:
             return None
         return type(self)(*convert(self.X, self.y, units), self.row_mass, self.loss, self.has_ones), units
 

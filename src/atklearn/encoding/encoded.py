@@ -51,6 +51,7 @@ __all__ = [
     "ClassWeight", "Coefficients", "Encoded", "ProblemEncoder", "Problems", "Targets", "check_features", "check_mass",
     "check_training", "class_factors", "class_targets", "enter_features", "enter_training", "intercept_kind",
     "n_problems", "plain", "problem_names", "refuse_malformed", "regression_targets", "saying_what_overflows",
+    "sum_of_squares",
 ]  # fmt: skip
 
 _FLOATS = (np.float64, np.float32)
@@ -82,17 +83,17 @@ def check_training(estimator: BaseEstimator, X: Features, y: Vector, **checks: o
     refuse_malformed(X)
     options: dict[str, object] = {"accept_sparse": "csr", "dtype": list(_FLOATS), "order": "C"} | checks
     quick = isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype in _FLOATS and X.flags.c_contiguous
-    if quick and X.size >= _LARGE and np.isfinite(_sum_of_squares(X)):
+    if quick and X.size >= _LARGE and np.isfinite(sum_of_squares(X)):
         options["ensure_all_finite"] = False  # as looked at on several threads; else it is said where the trouble is
     X, y = (
         check_X_y(X, on_host(y), **options) if estimator is None else validate_data(estimator, X, on_host(y), **options)
     )
     if X.dtype == np.float64:  # shorter floats have squares, whatever they are
-        refuse_extremes("X", _sum_of_squares(X.data if sp.issparse(X) else X))
+        refuse_extremes("X", sum_of_squares(X.data if sp.issparse(X) else X))
     return _with_small_indices(X), y
 
 
-def _sum_of_squares(values: Array) -> float:
+def sum_of_squares(values: Array) -> float:
     """Return the sum of squares of a C-ordered array: infinite, or NaN, if one of them is."""
     flat = values.reshape(-1)
     with np.errstate(all="ignore"):
@@ -295,7 +296,7 @@ def regression_targets(y: Vector, sample_weight: Vector = None) -> Targets:
     """Return the targets of a regression."""
     with saying_what_overflows():
         values = np.ascontiguousarray(y, dtype=np.float64)
-    refuse_extremes("y", _sum_of_squares(values), bool(values.any()))
+    refuse_extremes("y", sum_of_squares(values), bool(values.any()))
     return Targets(values, check_mass(sample_weight, values.size))
 
 

@@ -22,7 +22,7 @@ from atklearn.core.coordinates import Rotation, Units, helpful_units, is_worth_r
 from atklearn.core.packed import PackedSymmetric
 from atklearn.core.point import Bound, Form, Gram, Reading, SettledSums, Sides
 from atklearn.core.ranking import Between, rank
-from atklearn.core.store import Store, spread_places
+from atklearn.core.store import Gathered, Store, spread_places
 from atklearn.losses.individual import Array, IndividualLoss, Kink
 from atklearn.runtime.namespaces import is_quicker_on_host
 from atklearn.stores.compiled import CompiledRows, tell_enough
@@ -231,6 +231,18 @@ class TensorRows(Store):
         X = self.matrix.take(places).converted().cpu().numpy()
         y, mass = (numbers[places].double().cpu().numpy() for numbers in (self.y, self.mass))
         return CompiledRows(X, y, mass, self.loss, self.ones is not None)
+
+    @property
+    def is_gatherable(self) -> bool:  # type: ignore[override]
+        """Whether the host's memory holds a copy of all, most likely."""
+        return self.n_rows * self.n_columns <= _MOMENT
+
+    def gathered(self) -> Gathered:
+        """Return all rows on the host."""
+        X = self.matrix.converted().cpu().numpy()
+        y, mass = (numbers.double().cpu().numpy() for numbers in (self.y, self.mass))
+        rows = CompiledRows(X, y, np.ascontiguousarray(mass), self.loss, self.ones is not None)
+        return Gathered(rows, self.matrix.tensor_of)
 
     def sample(self, count: int) -> TensorRows | CompiledRows:
         """Return one row from each of ``count`` equal parts, without shuffling all of them."""
