@@ -266,7 +266,7 @@ class TestUnits:
         X, y = numbers
         with pytest.raises(ValueError, match=r"y is expected to hold numbers whose squares float64 can add up"):
             ATkBoostingRegressor(k=0.2).fit(X, y / y.max() * size)
-        with pytest.raises(ValueError, match="Sample weights are expected to be 1e-100|cannot add up"):
+        with pytest.raises(ValueError, match=r"Sample weights are expected to be 1e-100|cannot add up"):
             ATkBoostingRegressor(k=0.2).fit(X, y, sample_weight=np.full(y.size, size))
 
     @pytest.mark.parametrize("size", [1e-30, 1e30])

@@ -25,7 +25,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg.lapack import dpotrf, dpotrs
 
 from atklearn.core.point import Point
 from atklearn.core.problem import Certificate, Problem, Progress, Solution, StopReason
@@ -38,6 +38,7 @@ __all__ = ["serves", "solve_interior"]
 _MOST_COLUMNS = 600
 _TO_THE_BOUNDARY = 0.995  # of the way there, a step may go
 _MAX_HALVINGS = 12
+_BISECTIONS = 20  # for the first threshold, which need not be fine
 _SHORTEST = 1e-9  # a step that is as good as none
 _PATIENCE = 15  # steps without a smaller gap before giving up
 _NEAR = 3.0  # times the tolerance: an estimate of the gap that is worth to be certified
@@ -187,7 +188,7 @@ class InteriorPoint:
         low, high = 0.0, 2.0 * float(np.abs(losses).max()) + width
         while self._mass(interior(high)[0]) + width / high > 1.0:
             low, high = high, 2.0 * high
-        for _ in range(50):
+        for _ in range(_BISECTIONS):
             lam = 0.5 * (low + high)
             if self._mass(interior(lam)[0]) + width / lam > 1.0:
                 low = lam
@@ -290,11 +291,10 @@ class _System:
         jitter = 1e-13
         while True:
             np.fill_diagonal(H, diagonal * self.scale**2 + jitter)
-            try:
-                self.factor = cho_factor(H, lower=True, check_finite=False)
+            self.factor, info = dpotrf(H.T, lower=True)
+            if info == 0 or not jitter < 1.0:
                 break
-            except np.linalg.LinAlgError:  # rounding made it indefinite
-                jitter *= 100.0
+            jitter *= 100.0  # rounding made it indefinite
 
     def step(self, in_s: Array, in_t: Array, in_lam: float) -> _Step:
         """Return the step that changes ``r s``, ``q t`` and ``nu lam`` by what is given, to first order."""
@@ -305,7 +305,7 @@ class _System:
         of_z = -self.missing.in_z - rows.pull_of(_both(sides * lifted) * slope)
         of_lam = -self.missing.in_lam + float(lifted.sum()) + in_lam / now.lam
         target = self.scale * (of_z + self.pull * (of_lam / self.stiffness))
-        z = self.scale * cho_solve(self.factor, target, check_finite=False)
+        z = self.scale * dpotrs(self.factor, target, lower=True)[0]
         lam = (of_lam + float(self.pull @ z)) / self.stiffness
         predictions = rows.predictions(z)
         r = (self.theta / self.solver.u) * (sides * (slope * predictions) - lam + rise)

@@ -31,8 +31,8 @@ from atklearn.losses.aggregate import least_mass, rank_of
 from atklearn.losses.individual import Array, IndividualLoss, Kink
 
 __all__ = [
-    "ArrayStore", "Ascent", "Density", "Expanded", "Gathered", "PlainState", "PlainStore", "RowVector", "State", "Store",
-    "Subset", "spread_places",
+    "ArrayStore", "Ascent", "Density", "Expanded", "Gathered", "PlainState", "PlainStore", "RowVector", "State",
+    "Store", "Subset", "spread_places",
 ]  # fmt: skip
 
 Density: TypeAlias = Any
