@@ -15,7 +15,10 @@ exit code 1 (as do warnings at more than 1.5 % of the problems, and better point
 Counted besides: warned (ConvergenceWarning), collapsed (CollapseWarning), other warning (any other one); no answer (the
 outside solver failed), loose answer (its point is worse than the fit's by 1e-6), beaten (as above, with a warning).
 
-Usage: ./run bench fuzz [--problems 20000] [--seed 0] [--jobs 2] [--tol 1e-6] [--only INDEX]
+With --kernels small kernel machines are fitted, in all numbers of LIBSVM's iterations; "stopped early" are those that a
+limit has stopped, and that say so.
+
+Usage: ./run bench fuzz [--problems 20000] [--seed 0] [--jobs 2] [--tol 1e-6] [--only INDEX] [--kernels]
 """
 
 from __future__ import annotations
@@ -29,6 +32,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 
 from fuzzing.definition import INTERCEPTS, LOSSES
+from fuzzing.kernels import examine_kernel
 from fuzzing.problems import fuzz_problem
 from fuzzing.verdict import FAILURES, NOTES, Verdict, examine
 from threadpoolctl import threadpool_limits
@@ -44,9 +48,15 @@ def examine_index(index: int, seed: int, tol: float) -> Verdict:
         return examine(fuzz_problem(seed, index), tol)
 
 
-def examine_all(indices: range, seed: int, tol: float, jobs: int) -> Iterator[Verdict]:
+def examine_kernel_index(index: int, seed: int, tol: float) -> Verdict:
+    """Make and examine one kernel machine."""
+    with threadpool_limits(1):
+        return examine_kernel(index, seed, tol)
+
+
+def examine_all(indices: range, seed: int, tol: float, jobs: int, *, kernels: bool = False) -> Iterator[Verdict]:
     """Yield the verdicts in the order of the indices."""
-    work = partial(examine_index, seed=seed, tol=tol)
+    work = partial(examine_kernel_index if kernels else examine_index, seed=seed, tol=tol)
     if jobs == 1:
         yield from map(work, indices)
         return
@@ -107,14 +117,15 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--tol", type=float, default=1e-6)
     parser.add_argument("--only", type=int, help="run this problem alone")
+    parser.add_argument("--kernels", action="store_true", help="kernel machines, most of them stopped early")
     args = parser.parse_args()
     if args.only is not None:
-        verdict = examine_index(args.only, args.seed, args.tol)
+        verdict = (examine_kernel_index if args.kernels else examine_index)(args.only, args.seed, args.tol)
         print(_line(verdict), f"notes: {', '.join(sorted(verdict.notes)) or 'none'}", sep="\n        ")
         return int(bool(verdict.failures))
     begin = time.perf_counter()
     verdicts = []
-    for verdict in examine_all(range(args.problems), args.seed, args.tol, args.jobs):
+    for verdict in examine_all(range(args.problems), args.seed, args.tol, args.jobs, kernels=args.kernels):
         verdicts.append(verdict)
         if len(verdicts) % 1000 == 0:
             print(f"{len(verdicts)} problems, {time.perf_counter() - begin:.0f} s", file=sys.stderr, flush=True)

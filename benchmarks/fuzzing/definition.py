@@ -121,7 +121,10 @@ class Definition:
 
     def exact_value(self, point: Point) -> Fraction:
         """Return the objective in rational arithmetic, the log loss to fifty digits."""
-        w, b = [Fraction(value) for value in point.w.tolist()], Fraction(point.b)
+        return self.exact_value_at([Fraction(value) for value in point.w.tolist()], Fraction(point.b))
+
+    def exact_value_at(self, w: list[Fraction], b: Fraction) -> Fraction:
+        """Return the objective of weights that are rational themselves."""
         rows = zip(self.X.tolist(), self.y.tolist(), self.mass.tolist(), strict=True)
         losses = [
             (self._exact_loss(sum((Fraction(x) * v for x, v in zip(row, w, strict=True)), b), Fraction(y)), Fraction(m))

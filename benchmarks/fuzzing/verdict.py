@@ -23,7 +23,7 @@ from fuzzing.problems import FuzzProblem
 
 FAILURES = ("nan", "wrong bound", "missed", "inconsistent", "above", "worse than zero", "infeasible", "error")
 # not failures: warnings of the library, what limits what this harness can see, and what a warning has told
-NOTES = ("warned", "collapsed", "other warning", "no answer", "loose answer", "beaten")
+NOTES = ("warned", "collapsed", "other warning", "no answer", "loose answer", "beaten", "stopped early")
 
 RELATIVE = 1e-13  # k and the masses of balanced classes are themselves rounded
 ABOVE = 1e-6

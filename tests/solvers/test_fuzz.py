@@ -31,6 +31,14 @@ def test_nasty_problems_are_fitted_as_certified() -> None:
     assert sum("no answer" in one.notes for one in verdicts) <= 3
 
 
+def test_kernel_machines_are_certified_wherever_they_stop() -> None:
+    verdicts = list(fuzz.examine_all(range(80), seed=1, tol=1e-6, jobs=1, kernels=True))
+    print(fuzz.summary(verdicts))
+    assert not any(one.failures for one in verdicts)
+    assert sum("warned" in one.notes for one in verdicts) <= 2
+    assert sum("stopped early" in one.notes for one in verdicts) >= 5
+
+
 def test_problems_depend_on_seed_and_index_alone() -> None:
     first, again, other = problems.fuzz_problem(3, 17), problems.fuzz_problem(3, 17), problems.fuzz_problem(4, 17)
     assert str(first) == str(again) != str(other)
