@@ -8,11 +8,13 @@ import signal
 import threading
 import time
 import warnings
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.base import clone
+from sklearn.datasets import make_regression
 from sklearn.ensemble import BaggingClassifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
@@ -283,3 +285,52 @@ class TestBadInput:
         with pytest.raises(ValueError, match="2 classes"):
             model.fit(self.X, np.zeros(20))
         assert not [name for name in vars(model) if name.endswith("_")]
+
+
+class TestExactArithmetic:
+    """What is certified holds in rational arithmetic at the published coefficients, or a warning says so."""
+
+    @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+    @pytest.mark.parametrize("size", [1.0, 1e7, 1e10])
+    def test_of_rows_that_are_interpolated(self, size):
+        for seed in range(40):
+            rng = np.random.default_rng([seed, int(size)])
+            X, y, C = size * rng.standard_normal((2, 2)), 1e4 * rng.standard_normal(2), 100.0
+            model = ATkRegressor("absolute_error", k=1.0, C=C, fit_intercept=False).fit(X, y)
+            exact = _exact_value(X, y, C, [Fraction(w) for w in model.coef_.tolist()])
+            (a, b), (c, d) = ([Fraction(x) for x in row] for row in X.tolist())
+            e, f = (Fraction(target) for target in y.tolist())
+            interpolating = [(d * e - b * f) / (a * d - b * c), (a * f - c * e) / (a * d - b * c)]
+            gap = Fraction(model.dual_gap_)
+            assert abs(exact - Fraction(model.objective_)) <= gap
+            assert exact - gap <= _exact_value(X, y, C, interpolating)
+
+    def test_of_a_fit_that_was_certified_wrongly(self):
+        X, y = np.array([[1e7, 3e6], [-2e6, 1.3e7]]), np.array([12345.678, -9876.543])
+        with pytest.warns(ConvergenceWarning, match="no more can be certified in floating-point arithmetic"):
+            model = ATkRegressor("absolute_error", k=1.0, C=100.0, fit_intercept=False).fit(X, y)
+        assert model.dual_gap_ > 1e-5 * model.objective_
+
+    def test_ordinary_data_pay_nothing_for_it(self):
+        X, y = make_regression(500, 20, noise=10.0, random_state=0)
+        model = ATkRegressor(k=0.5, tol=1e-10).fit(X, y)
+        assert model.dual_gap_ <= 1e-10 * model.objective_
+
+
+def _exact_value(X, y, C, w):
+    """Return the objective for k = n, absolute errors and no intercept, in rational arithmetic."""
+    predictions = [sum(Fraction(x) * v for x, v in zip(row, w, strict=True)) for row in X.tolist()]
+    losses = [abs(f - Fraction(target)) for f, target in zip(predictions, y.tolist(), strict=True)]
+    return sum(losses) / len(losses) + sum(v * v for v in w) / (2 * Fraction(C))
+
+
+def test_a_fit_is_never_worse_than_zero():
+    """Columns 1e18 apart and a huge C: wherever the solver gives up, w = 0 is at hand."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        X = rng.standard_normal((2, 5)) * 10.0 ** rng.uniform(-9.0, 9.0, 5)
+        y = rng.standard_normal(2)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model = ATkRegressor("squared_error", k=1.0, C=1e4, fit_intercept=False).fit(X, y)
+        assert np.mean((y - X @ model.coef_) ** 2) <= np.mean(y**2) * (1.0 + 1e-6)

@@ -147,7 +147,7 @@ class InteriorPoint:
             if is_over or missing.gap <= _NEAR * tol * objective:
                 found = self.problem.certify(now.z, _both(self.sides * now.r))
                 best = found if best is None or found.dual_gap < best.dual_gap else best
-                if is_over or best.reaches(tol):
+                if is_over or best.reaches(tol) or best.is_exhausted(tol):
                     break
             following = self._advance(now, missing)
             if following is None:

@@ -54,8 +54,7 @@ def go_on_inside(
     problem: Problem, solution: Solution, tol: float, max_iter: int, progress: Progress | None = None
 ) -> Solution:
     """Return the solution, or where it is not finished, what an interior point makes of it: its smoothing is 0 then."""
-    is_over = solution.stop_reason in (StopReason.CONVERGED, StopReason.CALLBACK) or solution.n_iter >= max_iter
-    if is_over or not serves(problem):
+    if solution.is_final or solution.n_iter >= max_iter or not serves(problem):
         return solution
     left = max_iter - solution.n_iter
     inside = solve_interior(problem, solution.coef, solution.dual_gap, tol, left, progress)
@@ -122,7 +121,7 @@ class ProximalNewton:
             if limit or stationarity + slack <= target:
                 proof = self.point.prove(balanced=self.problem.free is not None)
                 best = _better(best, self.problem.conclude(self.point.z, proof))
-                if limit or best.reaches(tol):
+                if limit or best.reaches(tol) or best.is_exhausted(tol):
                     break
                 target_share *= 0.3
                 refreshes += 1

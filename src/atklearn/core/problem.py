@@ -17,7 +17,7 @@ The certificate is F(w, b) minus that bound. It needs no conjugates, so every co
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
@@ -46,6 +46,7 @@ class StopReason(StrEnum):
     CONVERGED = "the duality gap reached the tolerance"
     MAX_ITER = "the iteration limit was reached"
     STALLED = "no further progress is possible in floating-point arithmetic"
+    ROUNDING = "no more can be certified in floating-point arithmetic"
     CALLBACK = "a callback asked to stop"
 
 
@@ -68,6 +69,8 @@ class Certificate:
         The primal value ``AT_k + |w|^2 / (2 C)`` at ``coef``.
     dual_gap : float
         ``objective`` minus a certified lower bound of the optimum.
+    rounding : float
+        The part of it that rounding makes, which no further step makes smaller.
     """
 
     coef: Array
@@ -76,6 +79,7 @@ class Certificate:
     threshold: float
     objective: float
     dual_gap: float
+    rounding: float = field(default=0.0, kw_only=True)
 
     def beats(self, value: float) -> bool:
         """Whether the objective is below a value, such as that of saying nothing, by more than rounding."""
@@ -84,6 +88,11 @@ class Certificate:
     def reaches(self, tol: float) -> bool:
         """Whether the gap is at most ``tol`` times the objective."""
         return self.dual_gap <= tol * self.objective
+
+    def is_exhausted(self, tol: float) -> bool:
+        """Whether it is rounding that keeps the gap from ``tol`` times the objective."""
+        least = max(tol * self.objective, 0.1 * self.rounding)
+        return self.rounding > tol * self.objective and self.dual_gap - self.rounding <= least
 
     @property
     def lower_bound(self) -> float:
@@ -114,20 +123,29 @@ class Solution(Certificate):
     ) -> Solution:
         """Return a certificate as a solution: converged if it reaches the tolerance, ``otherwise`` if not."""
         reason = StopReason.CONVERGED if certificate.reaches(tol) else otherwise
+        if reason is StopReason.STALLED and certificate.is_exhausted(tol):
+            reason = StopReason.ROUNDING
         c = certificate
         return cls(
-            c.coef, c.intercept, c.density, c.threshold, c.objective, c.dual_gap, n_iter, reason, smoothing
+            c.coef, c.intercept, c.density, c.threshold, c.objective, c.dual_gap, n_iter, reason, smoothing,
+            rounding=c.rounding,
         )  # fmt: skip
+
+    @property
+    def is_final(self) -> bool:
+        """Whether there is nothing to go on for: it is solved, as far as floating point goes, or was stopped."""
+        return self.stop_reason in (StopReason.CONVERGED, StopReason.ROUNDING, StopReason.CALLBACK)
 
     def moved_to(self, certificate: Certificate, tol: float) -> Solution:
         """Return this solution with other coefficients and their certificate.
 
         What was proved here bounds the optimum from below wherever one stands, so the better of both bounds counts.
         """
-        gap = max(certificate.objective - self.lower_bound, 0.0)
+        gap = max(certificate.objective - self.lower_bound, 0.0) + certificate.rounding
         if gap < certificate.dual_gap:
             certificate = replace(certificate, density=self.density, dual_gap=gap)
-        otherwise = StopReason.STALLED if self.stop_reason is StopReason.CONVERGED else self.stop_reason
+        is_over = self.stop_reason in (StopReason.CONVERGED, StopReason.ROUNDING)
+        otherwise = StopReason.STALLED if is_over else self.stop_reason
         solution = Solution.of(certificate, tol=tol, n_iter=self.n_iter, otherwise=otherwise)
         return replace(solution, smoothing=self.smoothing)
 
@@ -289,8 +307,10 @@ class Problem:
         of_value, of_bound = self._rounding(z, gradient, proof)
         # losses are never negative, so that the penalty, or zero, is a bound as well
         gap = min(max(self.stationarity(gradient) + proof.slack, 0.0) + of_bound, objective)
+        of_value += z.size * _UNIT * objective
+        gap += of_value
         return Certificate(
-            z, 0.0, proof.density, proof.threshold, objective, gap + of_value + z.size * _UNIT * objective
+            z, 0.0, proof.density, proof.threshold, objective, gap, rounding=min(of_value + of_bound, gap)
         )
 
     def _rounding(self, z: Array, gradient: Array, proof: Proof) -> tuple[float, float]:
@@ -299,15 +319,16 @@ class Problem:
         A sum of p products is off by no more than ``p u sum(|x| |z|)``, ``u = 2^-53``. In the objective such an error
         of every prediction counts with ``sum(u |s'|)`` at most, in the tangents of the bound with ``sum(u |r s'|)``;
         errors of the gradient count by what they add to ``C/2 |gradient|^2``, and along a free intercept by how far it
-        may be off. To add an intercept to nothing rounds nothing. The largest entries of X say what is enough nearly
-        always; where it is not, every entry is looked at.
+        may be off. Those of sums over n rows are as good as never above ``4 sqrt(n) u`` (Higham and Mary, 2019). To
+        add an intercept to nothing rounds nothing. The largest entries of X say what is enough nearly always; where it
+        is not, every entry is looked at.
         """
         rows, n_terms = self.rows, int(np.count_nonzero(self.rows.split(z)[0]))
         relative = (n_terms + 4) * _UNIT if n_terms else 0.0
         reach = float(rows.largest_entries @ np.abs(z))
 
         def of_bound(sizes: Array) -> float:
-            off = (rows.n_rows + 4) * _UNIT * sizes
+            off = (min(rows.n_rows, 4.0 * np.sqrt(rows.n_rows)) + 4.0) * _UNIT * sizes
             total = 2.0 * relative * float(sizes @ np.abs(z))
             total += float((self._inverse_ridge * (np.abs(gradient) + 0.5 * off)) @ off)
             if self.free is not None:

@@ -35,6 +35,8 @@ _SOME_ROWS = 200
 _ROUGH = 0.01
 # So much more of a gap on all rows than on a working set shows that rows are missing in this.
 _MUCH_MORE = 10.0
+# So large a gap that rounding has made is worth another try, in other units.
+_MUCH = 1e-8
 # Relative gaps: of the first working set, and of the next over that on all rows.
 _MARGIN = 1.0
 _FEW_ADDED = 0.01  # of the rows: after which it is solved to the end
@@ -84,7 +86,8 @@ def solve_linear(
     if better is not None:
         # from here on they are the user's
         solution = _in_coordinates_of_the_user(problem, better, solution, tol)
-    if solution.stop_reason is StopReason.STALLED:
+    is_off = solution.stop_reason is StopReason.ROUNDING and solution.dual_gap > _MUCH * solution.objective
+    if is_off or solution.stop_reason is StopReason.STALLED:
         solution = _regained(problem, better, solution, tol, max_iter, progress)
     return solution
 
@@ -265,7 +268,8 @@ def _by_working_set(problem: Problem, begin: Start, tol: float, max_iter: int, w
         certificate = problem.certify_point(point)
         halted = solved.stop_reason in (StopReason.MAX_ITER, StopReason.CALLBACK)
         # a part that has stalled is solved as well as it can be: what is missing may still be rows outside of it
-        stalled = solved.stop_reason is StopReason.STALLED and certificate.dual_gap <= _MUCH_MORE * solved.dual_gap
+        is_solved = solved.stop_reason in (StopReason.STALLED, StopReason.ROUNDING)
+        stalled = is_solved and certificate.dual_gap <= _MUCH_MORE * solved.dual_gap
         is_done = certificate.reaches(tol) or halted or stalled or watch.stops_at(certificate.objective)
         if not is_done:
             before = part.rows.n_rows

@@ -35,13 +35,13 @@ def solve_wide(problem: Problem, begin: Start, tol: float, max_iter: int, progre
     """Solve by coordinate ascent on the dual if the loss has a kink, then by quasi-Newton steps, then by Newton's."""
     climbed = climb(problem, begin.density, tol, max_iter, progress)
     if climbed is not None:
-        if climbed.reaches(tol) or climbed.stop_reason is StopReason.CALLBACK:
+        if climbed.is_final:
             return climbed
         begin = Start(climbed.coef, climbed.density)
     affordable = max(_QUASI_STEPS, problem.rows.n_columns // _COLUMNS_A_STEP)
     steps = min(affordable, max(max_iter // 2, 1))  # some are left for Newton's
     quick = ProximalQuasiNewton(problem, begin).run(tol, steps, progress)
-    if quick.reaches(tol) or quick.stop_reason is StopReason.CALLBACK or quick.n_iter >= max_iter:
+    if quick.is_final or quick.n_iter >= max_iter:
         return quick
     if serves(problem):
         return go_on_inside(problem, quick, tol, max_iter, progress)
@@ -199,6 +199,8 @@ def climb(
         stopped = progress is not None and bool(progress(sweeps, certificate.objective, certificate.dual_gap))
         if stopped:
             return replace(best, stop_reason=StopReason.CALLBACK)
+        if best.is_exhausted(tol):
+            return replace(best, stop_reason=StopReason.ROUNDING)
         exceeded = mass > _EXCEEDED and sweeps > _SWEEPS
         if best.reaches(tol) or slow >= _PATIENCE or sweeps >= most or exceeded:
             return best

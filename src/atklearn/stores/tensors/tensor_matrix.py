@@ -21,6 +21,8 @@ __all__ = ["TensorMatrix"]
 
 # Numbers of X that are converted, scaled or weighted at a time: few beside X, and in the cache of a CPU.
 _CPU_BLOCK, _GPU_BLOCK = 1 << 18, 1 << 27
+# Parts of the rows whose extremes are looked for at once.
+_PARTS = 4096
 # Numbers of X that a program takes at a time, and columns among them at most: to sum up along rows, few.
 _PREDICT_TILE, _PULL_TILE, _SCALED_TILE = (2048, 16), (4096, 128), (2048, 64)
 _PROGRAMS = 8  # for each multiprocessor, that share the rows
@@ -197,7 +199,13 @@ class TensorMatrix:
 
     def largest_entries(self) -> Array:
         """Return the largest ``|x|`` of every column, the column of ones included."""
-        low, high = torch.aminmax(self.X, dim=0)
+        # a device reduces many short columns quicker than a few long ones
+        whole = self.n_rows // _PARTS * _PARTS if self.X.is_contiguous() else 0
+        seen = [torch.aminmax(self.X[whole:], dim=0, keepdim=True)] if whole < self.n_rows else []
+        if whole:
+            seen.append(torch.aminmax(self.X[:whole].view(_PARTS, -1, self.d), dim=1))
+        low = torch.cat([each.min for each in seen]).amin(dim=0)
+        high = torch.cat([each.max for each in seen]).amax(dim=0)
         ends = torch.stack([low, high]).double()
         if self.centre is not None:
             ends = (ends - self.centre) * self.inverse_scale
