@@ -7,8 +7,8 @@ import pytest
 from problems import CLASSIFICATION, INTERCEPTS, LOSSES, Case, optimum_by_cvxpy, random_case
 
 from atklearn import ATkRegressor
-from atklearn.core.interior import serves, solve_interior
-from atklearn.core.newton import ProximalNewton, solve_newton
+from atklearn.core.interior import solve_interior
+from atklearn.core.newton import ProximalNewton, can_go_inside, solve_newton
 from atklearn.core.problem import Start
 from atklearn.core.solve import solve_linear
 from atklearn.core.store import PlainStore
@@ -106,9 +106,9 @@ def test_tables_of_few_different_rows(loss, d, share):
 
 def test_many_columns_are_left_to_others():
     case = small_top("squared_error", "normal", 0)
-    assert serves(case.problem)
+    assert can_go_inside(case.problem)
     wide = Case("squared_error", "free", np.zeros((10, 700)), np.zeros(10), np.ones(10), 1.0, 1.0)
-    assert not serves(wide.problem)
+    assert not can_go_inside(wide.problem)
 
 
 def test_progress_sees_every_step_and_can_stop():

@@ -8,8 +8,8 @@ from problems import INTERCEPTS, LOSSES, Case, draw, optimum_by_cvxpy
 from sklearn.linear_model import Ridge
 
 from atklearn import ATkClassifier, ATkRegressor
-from atklearn.core import interior, solve, wide
 from atklearn.core import newton as system
+from atklearn.core import solve, wide
 from atklearn.core.problem import StopReason
 from atklearn.core.solve import solve_linear
 from atklearn.core.store import PlainStore
@@ -47,7 +47,7 @@ def test_newton_goes_on_where_quasi_newton_stops(loss, monkeypatch):
     case = wide_case(loss, "free", 150, 160, 0.4, C=100.0)
     expected = solve_linear(case.problem, tol=1e-7)
     monkeypatch.setattr(wide, "climb", lambda *_: None)
-    monkeypatch.setattr(interior, "_MOST_COLUMNS", 0)
+    monkeypatch.setattr(system, "_INSIDE_COLUMNS", 0)
     monkeypatch.setattr(system, "_DENSE_COLUMNS", 0)
     calls = []
     packed = system._factor_packed

@@ -32,10 +32,8 @@ from atklearn.core.problem import Certificate, Problem, Progress, Solution, Stop
 from atklearn.core.store import Expanded
 from atklearn.losses.individual import Array
 
-__all__ = ["serves", "solve_interior"]
+__all__ = ["solve_interior"]
 
-# Beyond, a step costs too much: the Gram matrix is formed and factored every time.
-_MOST_COLUMNS = 600
 _TO_THE_BOUNDARY = 0.995  # of the way there, a step may go
 _MAX_HALVINGS = 12
 _BISECTIONS = 20  # for the first threshold, which need not be fine
@@ -85,11 +83,6 @@ class _Step(NamedTuple):
     t: Array
 
 
-def serves(problem: Problem) -> bool:
-    """Say whether an interior point can solve a problem: on rows that memory holds, with not too many columns."""
-    return problem.rows.is_gatherable and problem.rows.n_columns <= _MOST_COLUMNS
-
-
 def solve_interior(
     problem: Problem,
     coef: Array,
@@ -103,7 +96,7 @@ def solve_interior(
     Parameters
     ----------
     problem : Problem
-        One that it `serves`.
+        On rows that can be gathered, with few enough columns for a Gram matrix at every step.
     coef : ndarray of shape (n_columns,)
         Where to begin.
     width : float or None

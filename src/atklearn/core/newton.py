@@ -18,13 +18,13 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from scipy.linalg import cho_solve
 
-from atklearn.core.interior import serves, solve_interior
+from atklearn.core.interior import solve_interior
 from atklearn.core.point import Look, Point, Ray, Reading
 from atklearn.core.problem import LARGE, Certificate, Problem, Progress, Solution, Start, StopReason
 from atklearn.losses.individual import Array
 from atklearn.runtime.compiling import FAST_SUMS, njit_if_there
 
-__all__ = ["NewtonSystem", "ProximalNewton", "newton_system", "solve_newton"]
+__all__ = ["NewtonSystem", "ProximalNewton", "can_go_inside", "go_on_inside", "newton_system", "solve_newton"]
 
 _GROW = 5.0  # of mu after a slow inner solve
 _MAX_TRIALS = 30  # of the line search
@@ -32,6 +32,8 @@ _DAMPING = (1e-13, 1e-3)  # least and most, of the pivot of an unpenalised coord
 _BALANCED = 1e-14  # of the objective: an imbalance that is rounding
 _LONGEST_CAUTION = 64  # steps
 _LONGEST_WAIT = 200  # steps without a smaller gap before giving up
+# Beyond, a step of an interior point costs too much: the Gram matrix is formed and factored every time.
+_INSIDE_COLUMNS = 600
 _LONGEST_LABOUR = 100  # steps without a tenth of the gap, where a step inside costs many of them
 _PATIENCE = 20  # moves that change nothing before giving up
 
@@ -41,7 +43,7 @@ def solve_newton(
 ) -> Solution:
     """Minimise until the gap is at most ``tol`` times the objective; where this labours, by an interior point."""
     if begin.smoothing == 0.0:  # it has laboured nearby, or nothing is known
-        if serves(problem) and begin.coef.any():
+        if can_go_inside(problem) and begin.coef.any():
             here = Solution.of(
                 problem.certify(begin.coef, begin.density), tol=tol, n_iter=0, otherwise=StopReason.STALLED
             )
@@ -50,11 +52,16 @@ def solve_newton(
     return go_on_inside(problem, ProximalNewton(problem, begin).run(tol, max_iter, progress), tol, max_iter, progress)
 
 
+def can_go_inside(problem: Problem) -> bool:
+    """Say whether an interior point can solve a problem: on rows that memory holds, with not too many columns."""
+    return problem.rows.is_gatherable and problem.rows.n_columns <= _INSIDE_COLUMNS
+
+
 def go_on_inside(
     problem: Problem, solution: Solution, tol: float, max_iter: int, progress: Progress | None = None
 ) -> Solution:
     """Return the solution, or where it is not finished, what an interior point makes of it: its smoothing is 0 then."""
-    if solution.is_final or solution.n_iter >= max_iter or not serves(problem):
+    if solution.is_final or solution.n_iter >= max_iter or not can_go_inside(problem):
         return solution
     left = max_iter - solution.n_iter
     inside = solve_interior(problem, solution.coef, solution.dual_gap, tol, left, progress)
@@ -104,7 +111,7 @@ class ProximalNewton:
         tenth, since_tenth = float("inf"), 0  # and the last that was a tenth of the one before
         labours = (
             (self.labours if self.problem.rows.n_rows < LARGE else _LONGEST_LABOUR)
-            if serves(self.problem)
+            if can_go_inside(self.problem)
             else max_iter
         )
         while True:

@@ -17,8 +17,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from atklearn.core.interior import serves
-from atklearn.core.newton import ProximalNewton, go_on_inside, solve_newton
+from atklearn.core.newton import ProximalNewton, can_go_inside, go_on_inside, solve_newton
 from atklearn.core.problem import Problem, Progress, Solution, Start, StopReason
 from atklearn.core.store import Density
 from atklearn.losses.individual import Array
@@ -43,7 +42,7 @@ def solve_wide(problem: Problem, begin: Start, tol: float, max_iter: int, progre
     quick = ProximalQuasiNewton(problem, begin).run(tol, steps, progress)
     if quick.is_final or quick.n_iter >= max_iter:
         return quick
-    if serves(problem):
+    if can_go_inside(problem):
         return go_on_inside(problem, quick, tol, max_iter, progress)
     begin = Start(quick.coef, quick.density, quick.smoothing)
     solution = solve_newton(problem, begin, tol, max_iter - quick.n_iter, progress)
@@ -184,7 +183,7 @@ def climb(
     if ascent is None:
         return None
     best: Solution | None = None
-    most = min(max_iter, _MOST_SWEEPS) if serves(problem) else max_iter
+    most = min(max_iter, _MOST_SWEEPS) if can_go_inside(problem) else max_iter
     sweeps = slow = 0
     while True:
         following = sweeps + max(_SWEEPS, int(_PART * sweeps))
