@@ -278,11 +278,8 @@ def _paragraphs(text: str) -> dict[str, str]:
 def _written(paragraph: str, words: Mapping[str, str]) -> str:
     """Return a paragraph with the words put in, in lines as long as those of a docstring."""
     heading, _, text = Template(paragraph).substitute(words).partition("\n")
-    indent = " " * 4
-    lines = wrap(
-        text, 112, initial_indent=indent, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
-    )
-    return "\n".join([heading, *lines])
+    lines = wrap(" ".join(text.split()), 108, break_long_words=False, break_on_hyphens=False)
+    return "\n".join([heading, *(f"    {line}" for line in lines)])
 
 
 _FAMILIES = {
