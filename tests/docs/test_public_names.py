@@ -226,3 +226,10 @@ def test_a_module_says_in_its_first_line_what_it_is(path):
     first, *rest = (text or "").splitlines()
     assert re.fullmatch(r"[A-Z`].*[.?]", first), f"a sentence is expected, got {first!r}"
     assert not rest or not rest[0], "the first sentence is expected to end with its line"
+
+
+@pytest.mark.parametrize("name", ["ATkClassifier", "ATkRegressorCV", "ATkSVC", "SGDATkRegressor"])
+def test_texts_of_several_estimators_are_set_like_their_own(name):
+    lines = [line for line in getattr(atklearn, name).__doc__.splitlines() if not line.startswith((">>>", "..."))]
+    assert all(len(line) <= 120 and not re.search(r"\S {3,}\S", line) for line in lines)
+    assert not any(line.startswith(" " * 5) for line in lines)
