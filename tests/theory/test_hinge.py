@@ -12,7 +12,7 @@ from sklearn.svm import SVC
 from atklearn import ATkClassifier, ATkClassifierCV, ATkRegressor, ATkSVC, ATkSVR, CollapseWarning, Hinge, theory
 from atklearn.datasets import make_toy
 
-EXACT = 1e-10
+EXACT = 1e-9
 WEIGHTS = {"yes": 1.2, "no": 0.9}
 MODELS = {
     "free intercept": ATkClassifier("hinge"),
