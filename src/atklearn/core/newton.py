@@ -34,6 +34,7 @@ _LONGEST_CAUTION = 64  # steps
 _LONGEST_WAIT = 200  # steps without a smaller gap before giving up
 # Beyond, a step of an interior point costs too much: the Gram matrix is formed and factored every time.
 _INSIDE_COLUMNS = 600
+_INFORMED_LABOUR = 40  # such steps from a neighbour's solution
 _LONGEST_LABOUR = 100  # steps without a tenth of the gap, where a step inside costs many of them
 _PATIENCE = 20  # moves that change nothing before giving up
 
@@ -96,6 +97,8 @@ class ProximalNewton:
         self.caution, self.lesson = 0, 1  # steps to take cautiously yet, and after the last that went too far
         self.system: NewtonSystem | None = None  # as long as it holds
         self.steps = 0
+        if begin.is_informed:  # the next along a path is better off with what Newton's method leaves
+            self.labours = max(self.labours, _INFORMED_LABOUR)
         self.guess_smoothing, smoothing = begin.smoothing is None, begin.smoothing
         if smoothing is None:
             smoothing = _spread(self.point.smooth(1.0))  # any mu will do to see the losses

@@ -44,7 +44,7 @@ State: TypeAlias = Any
 Places: TypeAlias = npt.NDArray[np.intp]
 
 
-_SOME_ROWS = 1 << 14  # that are looked at together
+_SOME_NUMBERS = 1 << 18  # of X that are looked at together, so that their copy is small
 
 
 def spread_places(n: int, count: int, seed: int = 0) -> Places:
@@ -401,8 +401,9 @@ class ArrayStore(Store):
         """Return ``|X| |z|``, one number per row, and ``|X|^T |pulls|``: what rounding in these products depends on."""
         weights, intercept = self.split(np.abs(z))
         of_rows, of_columns, pulls = np.empty(self.n_rows), np.zeros(weights.size), np.abs(pulls)
-        for begin in range(0, self.n_rows, _SOME_ROWS):
-            part = slice(begin, begin + _SOME_ROWS)
+        size = max(_SOME_NUMBERS // max(weights.size, 1), 1)
+        for begin in range(0, self.n_rows, size):
+            part = slice(begin, begin + size)
             block = abs(self.X[part])
             of_rows[part] = block @ weights + intercept
             of_columns += block.T @ pulls[part]
