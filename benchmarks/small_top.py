@@ -20,6 +20,7 @@ from typing import Any
 
 import cvxpy as cp
 import numpy as np
+from claims.convex import losses_in_cvxpy
 from fuzzing.definition import CLASSIFICATION, LOSSES
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
@@ -57,15 +58,7 @@ class SmallTop:
     def by_clarabel(self) -> tuple[float, float]:
         """Return the value that Clarabel finds, and its seconds."""
         w, b, lam = cp.Variable(self.X.shape[1]), cp.Variable(), cp.Variable()
-        f, y = self.X @ w + b, self.y
-        losses = {
-            "log_loss": lambda: cp.logistic(-cp.multiply(y, f)),
-            "hinge": lambda: cp.pos(1 - cp.multiply(y, f)),
-            "squared_hinge": lambda: cp.square(cp.pos(1 - cp.multiply(y, f))),
-            "squared_error": lambda: cp.square(y - f),
-            "absolute_error": lambda: cp.abs(y - f),
-            "huber": lambda: 0.5 * cp.huber(y - f, 1.0),
-        }[self.loss]()
+        losses = losses_in_cvxpy(self.loss, self.X @ w + b, self.y)
         value = lam + self.weight @ cp.pos(losses - lam) / self.k + cp.sum_squares(w) / (2 * self.C)
         program = cp.Problem(cp.Minimize(value))
         program.solve(solver=cp.CLARABEL, tol_gap_abs=0.0, tol_gap_rel=TOL, tol_feas=TOL, max_threads=1)

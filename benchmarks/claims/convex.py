@@ -23,19 +23,27 @@ UNPENALIZED = 1e8  # our C where the others have no penalty: it adds less than 1
 N_CVXPY = 10_000
 
 
+def losses_in_cvxpy(loss: str, f: Any, y: np.ndarray) -> Any:
+    """Return the individual losses of predictions as cvxpy has them."""
+    import cvxpy as cp
+
+    return {
+        "log_loss": lambda: cp.logistic(-cp.multiply(y, f)),
+        "hinge": lambda: cp.pos(1 - cp.multiply(y, f)),
+        "squared_hinge": lambda: cp.square(cp.pos(1 - cp.multiply(y, f))),
+        "squared_error": lambda: cp.square(y - f),
+        "absolute_error": lambda: cp.abs(y - f),
+        "huber": lambda: 0.5 * cp.huber(y - f, 1.0),
+    }[loss]()
+
+
 def program(loss: str, X: np.ndarray, y: np.ndarray, k: float, C: float) -> tuple[Any, Any, Any]:
     """Return AT_k as a user of cvxpy writes it, with its variables."""
     import cvxpy as cp
 
     n, d = X.shape
     w, b = cp.Variable(d), cp.Variable()
-    f = X @ w + b
-    losses = {
-        "log_loss": lambda: cp.logistic(-cp.multiply(y, f)),
-        "hinge": lambda: cp.pos(1 - cp.multiply(y, f)),
-        "squared_error": lambda: cp.square(y - f),
-        "absolute_error": lambda: cp.abs(y - f),
-    }[loss]()
+    losses = losses_in_cvxpy(loss, X @ w + b, y)
     count = round(k * n)
     return cp.Problem(cp.Minimize(cp.sum_largest(losses, count) / count + cp.sum_squares(w) / (2 * C))), w, b
 

@@ -36,7 +36,7 @@ def small_top(loss: str, kind: str, seed: int, n: int = 300, d: int = 60) -> Cas
 
 def from_zero(case: Case, rows=CompiledRows):
     problem = case.problem_on(rows)
-    return solve_interior(problem, np.zeros(problem.rows.n_columns), None, 1e-6, 100)
+    return solve_interior(problem, np.zeros(problem.rows.n_columns), np.inf, 1e-6, 100)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -82,8 +82,7 @@ def test_it_goes_on_where_newton_labours():
     f = X @ rng.normal(size=100)
     y = f / f.std() + rng.normal(size=300)
     problem = Case("squared_error", "free", X, y, np.ones(300), 5.0, 100.0).problem
-    alone = ProximalNewton(problem, Start(np.zeros(101)))
-    alone.labours = 1000
+    alone = ProximalNewton(problem, Start(np.zeros(101)), is_last=True)
     assert not alone.run(1e-6, 1000).reaches(1e-3)
     assert solve_newton(problem, Start(np.zeros(101)), 1e-6, 1000).objective == pytest.approx(4.36825, rel=1e-5)
     model = ATkRegressor("squared_error", k=5, C=100.0).fit(X, y)
@@ -116,7 +115,7 @@ def test_progress_sees_every_step_and_can_stop():
     seen = []
     problem = case.problem
     stopped = solve_interior(
-        problem, np.zeros(problem.rows.n_columns), None, 1e-6, 100, lambda *now: seen.append(now) or len(seen) > 3
+        problem, np.zeros(problem.rows.n_columns), np.inf, 1e-6, 100, lambda *now: seen.append(now) or len(seen) > 3
     )
     assert [steps for steps, *_ in seen] == [0, 1, 2, 3]
     assert stopped.n_iter == 3

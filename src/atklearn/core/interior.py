@@ -84,12 +84,7 @@ class _Step(NamedTuple):
 
 
 def solve_interior(
-    problem: Problem,
-    coef: Array,
-    width: float | None,
-    tol: float,
-    max_iter: int,
-    progress: Progress | None = None,
+    problem: Problem, coef: Array, width: float, tol: float, max_iter: int, progress: Progress | None = None
 ) -> Solution:
     """Minimise until the gap is at most ``tol`` times the objective.
 
@@ -99,9 +94,8 @@ def solve_interior(
         On rows that can be gathered, with few enough columns for a Gram matrix at every step.
     coef : ndarray of shape (n_columns,)
         Where to begin.
-    width : float or None
-        How far from the boundary to begin, in units of the loss: about the gap at ``coef``; the size of the losses
-        where nothing is known.
+    width : float
+        How far from the boundary to begin, in units of the loss: about the gap at ``coef``, but not above the losses.
     tol, max_iter, progress
         See :func:`atklearn.core.solve.solve_linear`.
     """
@@ -118,14 +112,10 @@ class InteriorPoint:
         self.sides = np.array([[1.0], [-1.0]] if self.rows.kink.is_two_sided else [[1.0]])
         self.pairs = 2.0 * len(self.sides) * float(self.u.sum()) + 1.0  # of complementary numbers, weighted
         self.point: Point | None = None
-        self.met: Array | float = 0.0  # curvature of the losses that steps have met
+        self.met = np.zeros(self.rows.n_rows)  # curvature of the losses that steps have met
 
-    def run(self, coef: Array, width: float | None, tol: float, max_iter: int, progress: Progress | None) -> Solution:
+    def run(self, coef: Array, width: float, tol: float, max_iter: int, progress: Progress | None) -> Solution:
         """Follow the path from near ``coef``."""
-        with np.errstate(all="ignore"):  # where numbers get too large or too small, a step is none
-            return self._run(coef, width, tol, max_iter, progress)
-
-    def _run(self, coef: Array, width: float | None, tol: float, max_iter: int, progress: Progress | None) -> Solution:
         now, missing = self._begin(coef, width)
         best: Certificate | None = None
         least, since, steps, stopped = float("inf"), 0, 0, False
@@ -144,7 +134,6 @@ class InteriorPoint:
                     break
             following = self._advance(now, missing)
             if following is None:
-                is_over = True
                 best = best or self.problem.certify(now.z, _both(self.sides * now.r))
                 break
             now, missing = following
@@ -153,13 +142,13 @@ class InteriorPoint:
         best = replace(best, density=self.extend(best.density))
         return Solution.of(best, tol=tol, n_iter=steps, otherwise=StopReason.CALLBACK if stopped else reason)
 
-    def _begin(self, coef: Array, width: float | None) -> tuple[_Interior, _Residuals]:
+    def _begin(self, coef: Array, width: float) -> tuple[_Interior, _Residuals]:
         """Go near the path, so far from the boundary that complementarity is no less than what the residual costs."""
         at = self.rows.expand_at(coef)
         losses = self.sides * at.s
         sizes = np.abs(losses).max(axis=0)
         mean = float(self.u @ sizes) / float(self.u.sum())
-        width = max(min(mean, np.inf if width is None else width), 1e-12 * mean, 1e-300)
+        width = max(min(mean, width), 1e-12 * mean, 1e-300)
         while True:
             now = self._at_width(coef, at, losses, width)
             missing = self._missing(now)
@@ -213,13 +202,13 @@ class InteriorPoint:
         if not np.isfinite(step.z).all():
             return None
         length = min(1.0, _TO_THE_BOUNDARY * self._reach(now, step))
-        met: Array | float = 0.0
+        met: Array | None = None
         for _ in range(_MAX_HALVINGS):
             there, rise = self._move(now, step, length)
             residuals = self._missing(there)
             if residuals.gap <= missing.gap:
                 break
-            if np.isscalar(met):  # not of a rise that is rounding
+            if met is None:  # not of a rise that is rounding
                 moved = np.abs(length * step.predictions)
                 is_rise = (rise > 1e-9 * np.abs(there.at.s)) & (moved > 1e-6 * moved.max())
                 met = np.where(is_rise, 2.0 * rise / np.where(is_rise, moved, 1.0) ** 2, 0.0)
@@ -227,7 +216,9 @@ class InteriorPoint:
         else:
             if not np.isfinite(residuals.complementarity):
                 return None
-        self.met = np.maximum(_FORGET * self.met, met)
+        self.met *= _FORGET
+        if met is not None:
+            self.met = np.maximum(self.met, met)
         return (there, residuals) if length > _SHORTEST else None
 
     def _reach(self, now: _Interior, step: _Step) -> float:

@@ -64,21 +64,12 @@ def go_on_inside(
     """Return the solution, or where it is not finished, what an interior point makes of it: its smoothing is 0 then."""
     if solution.is_final or solution.n_iter >= max_iter or not can_go_inside(problem):
         return solution
-    left = max_iter - solution.n_iter
-    inside = solve_interior(problem, solution.coef, solution.dual_gap, tol, left, progress)
-    found = replace(_best_of(solution, inside, tol), smoothing=0.0)
+    inside = solve_interior(problem, solution.coef, solution.dual_gap, tol, max_iter - solution.n_iter, progress)
+    found = replace(solution.followed_by(inside, tol), smoothing=0.0)
     if found.stop_reason is not StopReason.STALLED:
         return found
-    last = ProximalNewton(problem, Start(found.coef, found.density))
-    last.labours = max_iter  # there is nothing else to go on with
-    return _best_of(found, last.run(tol, max_iter - found.n_iter, progress), tol)
-
-
-def _best_of(first: Solution, then: Solution, tol: float) -> Solution:
-    """Return the lower of two solutions, one reached from the other, with the better of their bounds."""
-    lower, other = (then, first) if then.objective <= first.objective else (first, then)
-    found = replace(other, stop_reason=then.stop_reason).moved_to(lower, tol)
-    return replace(found, n_iter=first.n_iter + then.n_iter, smoothing=then.smoothing)
+    last = ProximalNewton(problem, Start(found.coef, found.density), is_last=True)
+    return found.followed_by(last.run(tol, max_iter - found.n_iter, progress), tol)
 
 
 class ProximalNewton:
@@ -88,17 +79,16 @@ class ProximalNewton:
     shrinks: tuple[tuple[int, float], ...] = ((6, 0.2),)
     slow = 12
     width = 1.0  # the first mu, in units of the spread of the losses
-    labours = 10  # steps without a tenth of the gap, after which an interior point goes on, where one can
+    labours = 10  # steps without a tenth of the gap, of a cold start on few rows
 
-    def __init__(self, problem: Problem, begin: Start) -> None:
+    def __init__(self, problem: Problem, begin: Start, *, is_last: bool = False) -> None:
         self.problem = problem
+        self.patience = float("inf") if is_last else self._patience(begin)
         self.point = problem.rows.point(begin.coef, problem.k, begin.density)
         self.damping = _DAMPING[0]
         self.caution, self.lesson = 0, 1  # steps to take cautiously yet, and after the last that went too far
         self.system: NewtonSystem | None = None  # as long as it holds
         self.steps = 0
-        if begin.is_informed:  # the next along a path is better off with what Newton's method leaves
-            self.labours = max(self.labours, _INFORMED_LABOUR)
         self.guess_smoothing, smoothing = begin.smoothing is None, begin.smoothing
         if smoothing is None:
             smoothing = _spread(self.point.smooth(1.0))  # any mu will do to see the losses
@@ -112,11 +102,6 @@ class ProximalNewton:
         best: Certificate | None = None
         least, since = float("inf"), 0  # the smallest gap seen, and the step it was seen at
         tenth, since_tenth = float("inf"), 0  # and the last that was a tenth of the one before
-        labours = (
-            (self.labours if self.problem.rows.n_rows < LARGE else _LONGEST_LABOUR)
-            if can_go_inside(self.problem)
-            else max_iter
-        )
         while True:
             objective, stationarity, slack = self._measure()
             target = target_share * tol * objective
@@ -126,7 +111,7 @@ class ProximalNewton:
                 tenth, since_tenth = least, self.steps
             stopped = progress is not None and bool(progress(self.steps, objective, stationarity + slack))
             stuck = stalls >= _PATIENCE or refreshes >= _PATIENCE or self.steps - since >= _LONGEST_WAIT
-            stuck = stuck or self.steps - since_tenth >= labours
+            stuck = stuck or self.steps - since_tenth >= self.patience
             limit = stopped or stuck or self.steps >= max_iter
             if limit or stationarity + slack <= target:
                 proof = self.point.prove(balanced=self.problem.free is not None)
@@ -162,6 +147,15 @@ class ProximalNewton:
             otherwise=StopReason.CALLBACK if stopped else otherwise,
             smoothing=self.mu,
         )
+
+    def _patience(self, begin: Start) -> float:
+        """Return the steps without a tenth of the gap, after which an interior point goes on; no end where none can."""
+        if not can_go_inside(self.problem):
+            return float("inf")
+        if self.problem.rows.n_rows >= LARGE:
+            return _LONGEST_LABOUR
+        # the next along a path is better off with what Newton's method leaves
+        return max(self.labours, _INFORMED_LABOUR if begin.is_informed else 0)
 
     def advance(self) -> bool:
         """Take one Newton step at the smoothing as it is; return whether it moved."""

@@ -27,6 +27,7 @@ import numpy as np
 from atklearn.core.coordinates import Coordinates
 from atklearn.core.point import Point, Proof
 from atklearn.core.store import ArrayStore, Density, Store
+from atklearn.losses.aggregate import top_sum
 from atklearn.losses.individual import Array, IndividualLoss
 from atklearn.runtime.compiling import FAST_SUMS, njit_if_there
 
@@ -135,6 +136,12 @@ class Solution(Certificate):
     def is_final(self) -> bool:
         """Whether there is nothing to go on for: it is solved, as far as floating point goes, or was stopped."""
         return self.stop_reason in (StopReason.CONVERGED, StopReason.ROUNDING, StopReason.CALLBACK)
+
+    def followed_by(self, then: Solution, tol: float) -> Solution:
+        """Return the lower of this solution and one that was reached from it, with the better of their bounds."""
+        lower, other = (then, self) if then.objective <= self.objective else (self, then)
+        found = replace(other, stop_reason=then.stop_reason).moved_to(lower, tol)
+        return replace(found, n_iter=self.n_iter + then.n_iter, smoothing=then.smoothing)
 
     def moved_to(self, certificate: Certificate, tol: float) -> Solution:
         """Return this solution with other coefficients and their certificate.
@@ -343,9 +350,7 @@ class Problem:
         of_rows, of_columns = rows.sizes_at(z, mass * proof.density * slope)
         off = relative * np.abs(slope) * of_rows
         raised = np.abs(s) + off if rows.kink.is_two_sided else rows.kink.loss(s + off)
-        order = np.argsort(-raised)
-        taken = np.diff(np.minimum(np.cumsum(mass[order]), 1.0), prepend=0.0)
-        return max(float(taken @ raised[order]) - proof.value, 0.0), of_bound(of_columns)
+        return max(top_sum(raised, mass, 1.0) - proof.value, 0.0), of_bound(of_columns)
 
     def coefficients(self, certificate: Certificate) -> tuple[Array, float]:
         """Return the weights of the features and the intercept."""

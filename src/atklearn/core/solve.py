@@ -36,12 +36,12 @@ _ROUGH = 0.01
 # So much more of a gap on all rows than on a working set shows that rows are missing in this.
 _MUCH_MORE = 10.0
 # So large a gap that rounding has made is worth another try, in other units.
-_MUCH = 1e-8
-# Relative gaps: of the first working set, and of the next over that on all rows.
-_MARGIN = 1.0
-_FEW_ADDED = 0.01  # of the rows: after which it is solved to the end
+_WORTH_A_TRY = 1e-8
+# Relative gaps of the first working set, and of the next over that on all rows; so few rows added, of those there, that
+# the next is solved to the end.
 _FIRST = 0.03
 _FINER = 0.03
+_FEW_ADDED = 0.01
 # A warm start takes the last smoothing of its predecessor times this: wide enough to move, narrow enough to gain.
 _RELAX = 25.0
 
@@ -86,7 +86,7 @@ def solve_linear(
     if better is not None:
         # from here on they are the user's
         solution = _in_coordinates_of_the_user(problem, better, solution, tol)
-    is_off = solution.stop_reason is StopReason.ROUNDING and solution.dual_gap > _MUCH * solution.objective
+    is_off = solution.stop_reason is StopReason.ROUNDING and solution.dual_gap > _WORTH_A_TRY * solution.objective
     if is_off or solution.stop_reason is StopReason.STALLED:
         solution = _regained(problem, better, solution, tol, max_iter, progress)
     return solution
@@ -103,8 +103,7 @@ def _regained(
     again = _solve(elsewhere, _warm_start(elsewhere, solution, _RELAX), tol, max_iter, progress)
     if even is not None:
         again = _in_coordinates_of_the_user(problem, even, again, tol)
-    lower, other = (again, solution) if again.objective <= solution.objective else (solution, again)
-    return replace(other.moved_to(lower, tol), n_iter=solution.n_iter + again.n_iter)
+    return solution.followed_by(again, tol)
 
 
 def _in_coordinates_of_the_user(problem: Problem, better: Problem, solution: Solution, tol: float) -> Solution:
@@ -274,7 +273,7 @@ def _by_working_set(problem: Problem, begin: Start, tol: float, max_iter: int, w
         if not is_done:
             before = part.rows.n_rows
             more = min(max(before, 2000), rows.max_subset_rows - before)
-            part = point.largest(more, beside=part, above=solved.threshold - _MARGIN * certificate.dual_gap)
+            part = point.largest(more, beside=part, above=solved.threshold - certificate.dual_gap)
             added = part.rows.n_rows - before
             is_done = added == 0 and rough == finest  # there are no others
             is_settled = added <= _FEW_ADDED * before

@@ -35,7 +35,6 @@ __all__ = [
     "Features",
     "Losses",
     "Paying",
-    "PickedRows",
     "Places",
     "gram_matrix",
     "largest_places",
@@ -105,24 +104,6 @@ def largest_places(losses: Array, count: int) -> Places:
     """Return the sorted places of the largest losses."""
     count = min(max(count, 1), losses.size)
     return np.sort(np.argpartition(losses, losses.size - count)[losses.size - count :])
-
-
-class PickedRows:
-    """Some of the rows, and their places."""
-
-    def __init__(self, whole: Any, places: Places) -> None:
-        self.whole, self.places = whole, places
-        self.rows = whole.take(places)
-
-    def restrict(self, density: Array) -> Array:
-        """Return the densities of these rows."""
-        return density[self.places]
-
-    def extend(self, density: Array) -> Array:
-        """Return densities of all rows."""
-        out = np.zeros(self.whole.n_rows)
-        out[self.places] = density
-        return out
 
 
 # Entries in a block; and how many blocks there are at most, each with a sum for every column.
