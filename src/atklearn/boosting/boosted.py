@@ -35,6 +35,7 @@ from atklearn.boosting.trees import (
     rows_with_mass,
 )
 from atklearn.encoding.encoded import Encoded, ProblemEncoder, plain
+from atklearn.encoding.frames import as_objects, column_names, has_categories, some_columns
 from atklearn.estimators.shared import published_at_once
 from atklearn.losses.aggregate import AverageTopK, resolve_k, warn_of_one_row
 from atklearn.losses.individual import Array, IndividualLoss, LogLoss, Task, resolve_individual_loss
@@ -42,7 +43,7 @@ from atklearn.losses.labels import chosen_labels, class_probabilities
 from atklearn.measures.catalogue import MEASURES, names_of_measures
 from atklearn.selection.choosing import Criterion, Search, Selection
 from atklearn.selection.distribution import Distribution
-from atklearn.selection.folds import Judge, Split, fill_cells
+from atklearn.selection.folds import Judge, Places, Split, fill_cells
 
 __all__ = ["ATkBoostingClassifier", "ATkBoostingRegressor"]
 
@@ -56,7 +57,6 @@ _STAGES = 8
 _LAST_TO_FIRST_STAGE = 20.0
 
 _ZERO_OF_LIGHTGBM = 1e-35
-_CATEGORICAL = ("category", "categorical", "enum", "dictionary")  # what pandas, polars and Arrow call them
 _CHECKS: dict[str, object] = {"dtype": [np.float64, np.float32], "ensure_all_finite": "allow-nan"}
 
 
@@ -91,7 +91,7 @@ class Columns:
         check_consistent_length(X, y)
         self.encoder = OrdinalEncoder(
             handle_unknown="use_encoded_value", unknown_value=np.nan, encoded_missing_value=np.nan
-        ).fit(_objects(X, self.categorical))
+        ).fit(as_objects(X, self.categorical))
         return self._encode(X), y
 
     def transform(self, estimator: Any, X: Any) -> Any:
@@ -107,20 +107,20 @@ class Columns:
         out = np.empty((np.shape(X)[0], n_columns))
         numbers = [place for place in range(n_columns) if place not in self.categorical]
         if numbers:
-            out[:, numbers] = check_array(_some(X, numbers), ensure_min_samples=0, **_CHECKS)
-        out[:, self.categorical] = self.encoder.transform(_objects(X, self.categorical))
+            out[:, numbers] = check_array(some_columns(X, numbers), ensure_min_samples=0, **_CHECKS)
+        out[:, self.categorical] = self.encoder.transform(as_objects(X, self.categorical))
         return out
 
     def _find(self, X: Any) -> list[int]:
         """Return the places of the columns that are categories."""
         wanted = self.categorical_features
-        names = _names(X)
+        names = column_names(X)
         if wanted is None:
             return []
         if isinstance(wanted, str) and wanted == "from_dtype":
             if names is None:
                 return []
-            return [place for place, name in enumerate(names) if _kind(X[name]).startswith(_CATEGORICAL)]
+            return [place for place, name in enumerate(names) if has_categories(X[name])]
         n_columns = np.shape(X)[1] if len(np.shape(X)) == 2 else 0
         places = [names.index(name) if names is not None and name in names else name for name in wanted]
         if not all(isinstance(place, int | np.integer) and 0 <= place < n_columns for place in places):
@@ -141,34 +141,6 @@ def _refuse_tiny(X: Rows) -> None:
             f"The largest number in a column is expected to be 0 or at least {_ZERO_OF_LIGHTGBM:g}, since LightGBM "
             f"takes smaller ones for 0, got {size[tiny[0]]:g} in column {tiny[0]}; multiply that column."
         )
-
-
-def _names(X: Any) -> list[Any] | None:
-    """Return the names of the columns; None for an array. What Arrow calls columns are the values."""
-    names = X.column_names if hasattr(X, "column_names") else getattr(X, "columns", None)
-    return None if names is None else list(names)
-
-
-def _kind(column: Any) -> str:
-    """Return what a frame calls the type of a column."""
-    return str(column.dtype if hasattr(column, "dtype") else column.type).lower()
-
-
-def _some(X: Any, places: Sequence[int]) -> Any:
-    """Return some columns."""
-    names = _names(X)
-    if names is None:
-        return np.asarray(X)[:, places]
-    some = [names[place] for place in places]
-    return X.select(some) if hasattr(X, "column_names") else X[some]
-
-
-def _objects(X: Any, places: Sequence[int]) -> npt.NDArray[Any]:
-    """Return some columns as objects, so that text and numbers may stand side by side."""
-    names = _names(X)
-    if names is None:
-        return np.asarray(X, dtype=object)[:, places]
-    return np.column_stack([np.asarray(X[names[place]], dtype=object) for place in places])
 
 
 @dataclass(frozen=True)
@@ -196,13 +168,13 @@ class BoostedFold:
     numbers: Array
     most_loss: float = np.inf
 
-    def over(self, ks: Array, values: Array, most_loss: float) -> BoostedFold:
-        """Return the fold with another grid of k and rounds."""
-        return replace(self, ks=ks, numbers=values, most_loss=most_loss)
+    def over(self, ks: Places, values: Places, most_loss: float) -> BoostedFold:
+        """Return the fold with some k and numbers of rounds of its grid, by their places."""
+        return replace(self, ks=self.ks[ks], numbers=self.numbers[values], most_loss=most_loss)
 
     def fill(self, out: Array, judge: Judge) -> Array:
         """Write score and mean loss of every cell into ``out``, as soon as it is known; return it."""
-        return fill_cells(out, self._cells(), judge.on(self.data.take(self.split[1])), self.most_loss)
+        return fill_cells(out, self._cells(), judge.on(self.data.take(self.split[1])).score, self.most_loss)
 
     def _cells(self) -> Iterator[tuple[int, int, Boosted]]:
         part, recipe = self.data.take(self.split[0]), replace(self.recipe, rounds=int(self.numbers[-1]))

@@ -31,7 +31,7 @@ from atklearn.losses.aggregate import resolve_k
 from atklearn.losses.individual import Array
 from atklearn.runtime.messages import shown
 from atklearn.selection.distribution import few_marked, merged
-from atklearn.selection.folds import GRID_TOL, Judge, fill_cells
+from atklearn.selection.folds import GRID_TOL, Judge, Places, fill_cells
 from atklearn.selection.paths import grid_cells
 
 __all__ = [
@@ -429,9 +429,9 @@ class ChunkedFold:
     checkpoint: Checkpoint | None
     most_loss: float = np.inf
 
-    def over(self, ks: Array, values: Array, most_loss: float) -> ChunkedFold:
-        """Return the fold with another grid of k and C."""
-        return replace(self, ks=ks, Cs=values, most_loss=most_loss)
+    def over(self, ks: Places, values: Places, most_loss: float) -> ChunkedFold:
+        """Return the fold with some k and C of its grid, by their places."""
+        return replace(self, ks=self.ks[ks], Cs=self.Cs[values], most_loss=most_loss)
 
     def fill(self, out: Array, judge: Judge) -> Array:
         """Write score and mean loss of every cell into ``out``, as soon as it is known; return it."""
@@ -445,7 +445,7 @@ class ChunkedFold:
         problems = self.data.among(self.part).problems(first_token=(1 + self.number) * n_classes)
         cells = grid_cells(problems, self.ks, self.Cs, GRID_TOL, self.max_iter)
         models = ((i, j, problems.coefficients(solutions)) for i, j, solutions in cells)
-        fill_cells(out, models, unseen, self.most_loss)
+        fill_cells(out, models, unseen.score, self.most_loss)
         if self.checkpoint is not None:
             self.checkpoint.keep_scores(name, out.copy())
         return out

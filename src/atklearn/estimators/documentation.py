@@ -232,6 +232,51 @@ t_ : int
     Visits made.
 """
 
+_CORRECTION = """
+at_most : float or None, default=0.02
+    The budget: by how much the $budget may rise, out of fold, above the plain model's, relative to it. None is no
+    limit: the best tail of all.
+loss : str or IndividualLoss, default=$loss
+    The individual loss of the correction.
+k : int, float, "max" or "auto", default="auto"
+    As in :class:`atklearn.$plain`. "auto" chooses among nine shares from a half per cent on. With k and C given, the
+    correction is always applied.
+C : float or None, default=None
+    Inverse regularisation strength of the correction, on standardised features. None chooses among 1, 100 and 10,000.
+features : "all", "prediction", list or transformer, default="all"
+    What of X the correction sees: everything, nothing (predictions alone), columns by their names or places, or what
+    a transformer makes of X. Numbers are imputed by their median, the eight most frequent values of other columns
+    become columns; of more than 40, those that follow the residual best are taken.
+cv : int, splitter, iterable or "prefit", default=5
+    A number draws as many parts at random; anything else is as in scikit-learn. Rows that are never left out, the
+    first ones of :class:`sklearn.model_selection.TimeSeriesSplit`, are left to the models. "prefit" takes the
+    estimator as it is: X and y are rows that it has not seen, and it is never fitted.
+n_jobs : int or None, default=None
+random_state : int, RandomState or None, default=0
+    Of the parts, of the rows to choose on, and of the automatic models.
+
+estimator_ : estimator
+    The model, fitted to all rows.
+experts_ : list of estimators
+    The experts, fitted to all rows; none if the model is kept as it is.
+is_corrected_ : bool
+    Whether the correction is applied.
+tail_after_ : float
+    The mean of the worst ``tail`` of the $cases of the plain and of the corrected model. All such values are of rows
+    left out: models have not seen them, and k and C were chosen without them, part by part, on 10,000 rows at most.
+tail_before_ : float
+    See ``tail_after_``.
+price_ : dict of dict
+    By how much $prices are above those "plain", of the model as it was, and "average", of the same layer with k = n,
+    which is stacking: relative to them.
+profile_ : TailProfile
+    The whole tail and the means, of all three: print it.
+layer_ : object
+    What is done to predictions; None if the model is kept as it is.
+encoder_ : transformer or None
+    What makes numbers of X for the correction.
+"""
+
 # What the texts say of classifiers and of regressors.
 CLASSES = {
     "number": "float or ndarray of shape (n_classes,)",
@@ -249,6 +294,9 @@ CLASSES = {
     "cases": "losses",
     "size": "mean",
     "price": "the mean loss",
+    "budget": "mean log loss",
+    "loss": '"log_loss"',
+    "prices": '"log_loss" and "error", the mean log loss and the error rate,',
     "rare": 'Where a class is rare, use a score that sees it, such as "balanced_error" or "g_mean".',
 }
 NUMBERS = {
@@ -266,6 +314,9 @@ NUMBERS = {
     "cases": "errors",
     "size": "mean size",
     "price": "the mean of the loss (the RMSE for the squared error, the mean loss for others)",
+    "budget": "RMSE",
+    "loss": '"squared_error"',
+    "prices": '"rmse" and "mae"',
     "rare": "",
 }
 
@@ -287,6 +338,7 @@ _FAMILIES = {
     "search": _paragraphs(_COMMON) | _paragraphs(_LINEAR) | _paragraphs(_SEARCH),
     "kernel": _paragraphs(_COMMON) | _paragraphs(_LINEAR) | _paragraphs(_KERNEL),
     "stream": _paragraphs(_COMMON) | _paragraphs(_STREAM),
+    "correction": _paragraphs(_COMMON) | _paragraphs(_LINEAR) | _paragraphs(_CORRECTION),
 }
 
 
@@ -295,7 +347,7 @@ def documented(family: str, words: Mapping[str, str]) -> Callable[[_Class], _Cla
 
     Parameters
     ----------
-    family : {"linear", "search", "kernel", "stream"}
+    family : {"linear", "search", "kernel", "stream", "correction"}
         Whose texts.
     words : dict
         What stands where the texts have ``$word``: :data:`CLASSES` or :data:`NUMBERS`.

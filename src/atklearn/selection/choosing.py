@@ -5,6 +5,9 @@ fold, against the best average. The rule answers it: among the cells of the grid
 best C, take the largest k that is behind the best by no more than the standard error of their difference. Scores of k
 are noisy and their differences small, so the cell with the best mean is often luck; the rule moves to a smaller k only
 as far as the scores ask for it.
+
+Where a model is there already (the *incumbent*), the budget is over its mean loss, and it is kept unless the cell
+chosen is ahead of it by more than the standard error of their difference.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -180,6 +183,10 @@ class Selection:
         The cells chosen and of the best average, by their places in ``ks`` and ``values``.
     reason : str
         Why, in a sentence.
+    incumbent : ndarray of shape (n_splits,) or None
+        The scores of the model that was there already, which prices are relative to then.
+    is_ahead : bool
+        Whether the cell chosen is ahead of it; if not, it is kept.
 
     Examples
     --------
@@ -205,6 +212,8 @@ class Selection:
     chosen: tuple[int, int]
     average: tuple[int, int]
     reason: str
+    incumbent: Array | None = None
+    is_ahead: bool = True
 
     @property
     def k(self) -> float:
@@ -280,7 +289,8 @@ class Search:
     ----------
     folds : sequence of FilledFold
         None if there is nothing to validate with: then the average is kept.
-    judge : Judge
+    judge : Judge or None
+        None if folds have their own.
     criterion : Criterion
     ks, values : ndarray
         The grid, both ascending; k as shares.
@@ -292,10 +302,12 @@ class Search:
         The place in ``values`` that is taken if there is nothing to validate with.
     narrows : bool, default=False
         Whether the cells that the first fold finds far beyond the budget are left out of the others.
+    incumbent : ndarray of shape (n_folds, 2) or None, default=None
+        Score and mean loss, on every fold, of the model that is there already.
     """
 
     folds: Sequence[FilledFold]
-    judge: Judge
+    judge: Judge | None
     criterion: Criterion
     ks: Array
     values: Array
@@ -303,6 +315,7 @@ class Search:
     parameter: str = "C"
     fallback: int = 0
     narrows: bool = False
+    incumbent: Array | None = None
 
     @cached_property
     def cells(self) -> Array:
@@ -339,13 +352,13 @@ class Search:
         """
         ks, values = np.arange(self.ks.size), np.arange(self.values.size)
         averages = np.full((1, values.size, 2), np.nan)
-        fill((self.folds[0].over(self.ks[-1:], self.values, np.inf), averages), *shared)
+        fill((self.folds[0].over(ks[-1:], values, np.inf), averages), *shared)
         values = _places_within(averages[..., 1], self._most_loss(_FAR_BEYOND))[1]
         for number, fold in enumerate(self.folds):
             limit = self._most_loss(_FAR_BEYOND / (number + 1))
             out = np.full((ks.size, values.size, 2), np.nan)
             grid = np.ix_(ks, values)
-            self.cells[number][grid] = fill((fold.over(self.ks[ks], self.values[values], limit), out), *shared)
+            self.cells[number][grid] = fill((fold.over(ks, values, limit), out), *shared)
             if on_fold is not None and on_fold(number, self.cells[number, ..., 0]):
                 return
             losses = self.cells[: number + 1][:, ks][:, :, values, 1].mean(axis=0)
@@ -360,14 +373,16 @@ class Search:
     @property
     def _takes_root(self) -> bool:
         """Whether it is the root of the mean loss that prices are of."""
-        return isinstance(self.judge.loss, SquaredError)
+        return self.judge is not None and isinstance(self.judge.loss, SquaredError)
 
-    def selection(self) -> Selection:
-        """Apply the rule to the cells that were scored on all the folds that were reached."""
+    def selection(self, without: int | None = None) -> Selection:
+        """Apply the rule to the cells that were scored on all the folds reached, but the one to do without."""
         if not self.folds:
             return self._selection_without_folds()
         known = np.isfinite(self.cells[..., 0]) & np.isfinite(self.cells[..., 1])
-        reached = known.reshape(len(known), -1).any(axis=1)  # an interrupt may have left some folds untouched
+        reached = np.asarray(known.reshape(len(known), -1).any(axis=1))  # an interrupt may have left folds untouched
+        if without is not None:
+            reached[without] = False
         scores, losses = self.cells[reached, ..., 0], self.cells[reached, ..., 1]
         complete = np.asarray(known[reached].all(axis=0))
         if not reached.any() or not complete[-1].any():
@@ -378,7 +393,8 @@ class Search:
         means, costs = scores.mean(axis=0), losses.mean(axis=0)
         costs = np.sqrt(costs) if self._takes_root else costs
         average = self.ks.size - 1, int(np.where(complete[-1], costs[-1], np.inf).argmin())
-        prices = _relative_rise(costs, costs[average])
+        there = None if self.incumbent is None else self.incumbent[reached]
+        prices = _relative_rise(costs, costs[average] if there is None else float(there[:, 1].mean()))
         within = complete & (prices <= self.criterion.at_most + _ROUNDING)
         best = choose_best(scores, within)
         errors = corrected_standard_error(scores[:, best[0], best[1]][:, None, None] - scores, self.test_to_train)
@@ -387,7 +403,12 @@ class Search:
             self.criterion.measure, self.criterion.at_most, self.ks, self.parameter, self.values, scores,
             self.criterion.lowers, means, errors, prices, rule(scores, within), average, "",
         )  # fmt: skip
-        return replace(found, reason=_reason(found, best))
+        if there is None:
+            return replace(found, reason=_reason(found, best))
+        lead = scores[(slice(None), *found.chosen)] - there[:, 0]
+        is_ahead = bool(within.any() and lead.mean() > corrected_standard_error(lead, self.test_to_train))
+        found = replace(found, incumbent=there[:, 0], is_ahead=is_ahead)
+        return replace(found, reason=_reason_beside_incumbent(found, is_affordable=bool(within.any())))
 
     def _selection_without_folds(self) -> Selection:
         """Return the average, chosen by nothing."""
@@ -581,7 +602,25 @@ def _reason(found: Selection, best: tuple[int, int]) -> str:
     )
 
 
-def _fill_fold(judge: Judge, work: tuple[FilledFold, Array], *shared: Vector) -> Array:
+def _reason_beside_incumbent(found: Selection, *, is_affordable: bool) -> str:
+    """Say why the model that was there already is kept or not."""
+    assert found.incumbent is not None
+    before = float(found.incumbent.mean()) * (-1.0 if found.lowers else 1.0)
+    limit = "" if np.isinf(found.at_most) else f" within {100 * found.at_most:g} % of the model's mean"
+    if not is_affordable:
+        return f"The model as it was: no correction stays{limit}."
+    if not found.is_ahead:
+        return (
+            f"The model as it was: the best correction{limit} lowers the {found.measure} from {before:.4g} to "
+            f"{found.measured(found.chosen):.4g}, which is no more than a standard error."
+        )
+    return (
+        f"Corrected with k = {found.k:.2g} n: {found.measure} {found.measured(found.chosen):.4g} instead of "
+        f"{before:.4g}, at {100 * found.price:+.1f} % of the model's mean."
+    )
+
+
+def _fill_fold(judge: Any, work: tuple[FilledFold, Array], *shared: Vector) -> Array:
     """Write the scores of a fold where they belong, in this process, and return them for where another one is asked."""
     fold, out = work
     return (fold.given(*shared) if shared and isinstance(fold, Fold) else fold).fill(out, judge)

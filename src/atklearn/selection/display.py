@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from atklearn.losses.individual import Array
 from atklearn.selection.choosing import Selection
 
-__all__ = ["KCurveDisplay"]
+__all__ = ["KCurveDisplay", "pyplot"]
 
 # Cells dearer than this many budgets, or than this price if there is no budget, would squeeze the rest of the picture.
 _BUDGETS = 4.0
@@ -100,7 +100,7 @@ class KCurveDisplay:
         if len(chosen.scores) == 0:
             raise ValueError(f"KCurveDisplay has nothing to draw. {chosen.reason}")
         if ax is None:
-            _, ax = _pyplot().subplots()
+            _, ax = pyplot("KCurveDisplay").subplots()
         self.ax_, self.figure_ = ax, ax.figure
         budgeted = bool(np.isfinite(chosen.at_most))
         dearest = max(_BUDGETS * chosen.at_most if budgeted else _DEAREST, chosen.price)
@@ -113,6 +113,9 @@ class KCurveDisplay:
         for (i, _), at_x, at_y in zip(front, x, y, strict=True):
             place = {"xytext": (4, 4), "textcoords": "offset points", "fontsize": "small"}
             ax.annotate(f"{chosen.ks[i]:.2g}", (at_x, at_y), **place)
+        if chosen.incumbent is not None:
+            before = float(-chosen.incumbent.mean() if chosen.lowers else chosen.incumbent.mean())
+            ax.scatter(0.0, before, marker="D", color="tab:blue", zorder=3, label="the model as it was")
         self.marks_ = {
             name: ax.scatter(prices[cell], measures[cell], label=label, **style)
             for name, cell, label, style in (
@@ -122,7 +125,8 @@ class KCurveDisplay:
         }
         if budgeted:
             self.marks_["budget"] = ax.axvline(100.0 * chosen.at_most, color="tab:red", linestyle="--", label="budget")
-        ax.set(xlabel="mean loss above the best average's, %", ylabel=chosen.measure)
+        base = "the best average's" if chosen.incumbent is None else "the model's"
+        ax.set(xlabel=f"mean loss above {base}, %", ylabel=chosen.measure)
         ax.legend()
         return self
 
@@ -136,12 +140,10 @@ def _front(prices: Array, means: Array, drawn: npt.NDArray[np.bool_]) -> npt.NDA
     return places[order[scores > best_before]]
 
 
-def _pyplot() -> ModuleType:
-    """Import matplotlib when a figure is asked for."""
+def pyplot(owner: str) -> ModuleType:
+    """Import matplotlib when a display draws a figure."""
     try:
-        from matplotlib import pyplot
+        from matplotlib import pyplot as plots
     except ImportError as error:
-        raise ImportError(
-            "KCurveDisplay draws with matplotlib, which is not installed: pip install matplotlib."
-        ) from error
-    return pyplot
+        raise ImportError(f"{owner} draws with matplotlib, which is not installed: pip install matplotlib.") from error
+    return plots

@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Protocol, Self, TypeAlias
+from typing import Any, Protocol, Self, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -27,14 +27,18 @@ from atklearn.runtime.threads import steady_blas
 from atklearn.selection.paths import ATkPath, grid_cells, solve_path
 
 __all__ = [
-    "GRID_TOL", "Decides", "FilledFold", "Fold", "Judge", "Scoring", "Split", "Unseen", "WorstLosses", "cv_results",
-    "fill_cells", "lend_coefficients",
+    "GRID_TOL", "Decides", "FilledFold", "Fold", "Judge", "Places", "Scoring", "Split", "Unseen", "WorstLosses",
+    "cv_results", "fill_cells", "lend_coefficients",
 ]  # fmt: skip
 
-Split: TypeAlias = tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]
+Places: TypeAlias = npt.NDArray[np.intp]
+Split: TypeAlias = tuple[Places, Places]
 
 # Cells are compared, not published: their gap, relative to the objective, need not be finer than this.
 GRID_TOL = 1e-3
+
+
+_Model = TypeVar("_Model")
 
 
 class Decides(Protocol):
@@ -183,14 +187,19 @@ def _takes_weight(scorer: Callable[..., float]) -> bool:
 class FilledFold(Protocol):
     """A part of the data on which a grid of k and of C, or of rounds, is fitted, to be judged on another part."""
 
-    def fill(self, out: Array, judge: Judge) -> Array:
+    def fill(self, out: Array, judge: Any) -> Array:
         """Write score and mean loss of every cell into ``out``, shape (n_ks, n_values, 2), as soon as it is known."""
 
-    def over(self, ks: Array, values: Array, most_loss: float) -> Self:
-        """Return the fold with another grid; it ends at the first k that is not worth going on: see fill_cells."""
+    def over(self, ks: Places, values: Places, most_loss: float) -> Self:
+        """Return the fold with some of its grid, by places; it ends at a k not worth going on from: see fill_cells."""
 
 
-def fill_cells(out: Array, cells: Iterable[tuple[int, int, Decides]], unseen: Unseen, most_loss: float) -> Array:
+def fill_cells(
+    out: Array,
+    cells: Iterable[tuple[int, int, _Model]],
+    score: Callable[[_Model], tuple[float, float]],
+    most_loss: float,
+) -> Array:
     """Write score and mean loss of cells as soon as they are fitted, from the largest k down; return all.
 
     Parameters
@@ -199,8 +208,8 @@ def fill_cells(out: Array, cells: Iterable[tuple[int, int, Decides]], unseen: Un
         k ascending.
     cells : iterable of tuples
         Place of k, place of the other parameter, model.
-    unseen : Unseen
-        The rows to judge on.
+    score : callable
+        Returns the score of a model and its mean loss.
     most_loss : float
         The first k ends it that has no cell whose mean loss is at most this times the least of the largest k.
     """
@@ -208,7 +217,7 @@ def fill_cells(out: Array, cells: Iterable[tuple[int, int, Decides]], unseen: Un
         larger = out[i + 1 :, :, 1]
         if larger.size and larger[0].min() / most_loss > larger[-1].min():
             break
-        out[i, j] = unseen.score(model)
+        out[i, j] = score(model)
     return out
 
 
@@ -259,15 +268,16 @@ class Fold:
         for i, j, solutions in grid_cells(problems, self.ks, self.Cs, self.tol, self.max_iter, trim=self.trim):
             yield i, j, problems.coefficients(solutions)
 
-    def over(self, ks: Array, values: Array, most_loss: float) -> Fold:
-        """Return the fold with another grid of k and C."""
-        return replace(self, ks=ks, Cs=values, most_loss=most_loss)
+    def over(self, ks: Places, values: Places, most_loss: float) -> Fold:
+        """Return the fold with some k and C of its grid, by their places."""
+        return replace(self, ks=np.asarray(self.ks)[ks], Cs=np.asarray(self.Cs)[values], most_loss=most_loss)
 
     @steady_blas()
     def fill(self, out: Array, judge: Judge) -> Array:
         """Write score and mean loss of every cell into ``out``, shape (n_ks, n_Cs, 2), as soon as it is known."""
         part = self.data.take(self.split[1])
-        return fill_cells(out, self.cells(), judge.on(part if judge.takes_tensors else part.on_host()), self.most_loss)
+        unseen = judge.on(part if judge.takes_tensors else part.on_host())
+        return fill_cells(out, self.cells(), unseen.score, self.most_loss)
 
 
 def cv_results(scores: Array, ks: Array, Cs: Array) -> dict[str, object]:

@@ -1,0 +1,78 @@
+"""What a correction brings and costs, on rows that neither the models nor the choice have seen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from atklearn.correction.layer import Target, mean_of_worst
+from atklearn.losses.individual import Array
+
+__all__ = ["SHARES", "TailProfile"]
+
+SHARES = (0.2, 0.1, 0.05, 0.02, 0.01)
+
+
+@dataclass(frozen=True)
+class TailProfile:
+    """The worst errors, and the mean ones, of the model as it was, corrected, and stacked with k = n.
+
+    All are of rows left out: models have not seen them, and k and C were chosen without them.
+
+    Attributes
+    ----------
+    shares : tuple of float
+        Of the rows.
+    worst : dict of ndarray of shape (n_shares + 1,)
+        For "plain", "corrected" and "average" (the same layer with k = n): the mean of each share of the worst errors,
+        and the largest error.
+    costs : dict of dict
+        For the same three, "rmse" and "mae", or of classes "log_loss" and "error".
+    """
+
+    shares: tuple[float, ...]
+    worst: Mapping[str, Array]
+    costs: Mapping[str, Mapping[str, float]]
+
+    @classmethod
+    def of(cls, target: Target, mass: Array, predicted: Mapping[str, Array], tail: float) -> TailProfile:
+        """Return the profile of predictions, each of shape (n_problems, n_samples); ``tail`` is among the shares."""
+        worst, costs = {}, {}
+        shares = tuple(sorted({*SHARES, tail}, reverse=True))
+        for name, values in predicted.items():
+            errors = target.errors(values)
+            means = [mean_of_worst(errors, mass, share) for share in shares]
+            worst[name] = np.array([*means, errors[mass > 0.0].max()])
+            costs[name] = target.costs(values, mass)
+        return cls(shares, worst, costs)
+
+    def uncorrected(self) -> TailProfile:
+        """Return the profile of the model that was kept as it was: nothing is brought, nothing paid."""
+        worst, costs = dict(self.worst), dict(self.costs)
+        worst["corrected"], costs["corrected"] = worst["plain"], costs["plain"]
+        return replace(self, worst=worst, costs=costs)
+
+    def price(self, beside: str) -> dict[str, float]:
+        """Return by how much the mean errors of the corrected model are above another's, relative to them."""
+        return self.rises("corrected", beside)
+
+    def rises(self, of: str, beside: str) -> dict[str, float]:
+        """Return by how much the mean errors of one are above another's, relative to them."""
+        costs, base = self.costs[of], self.costs[beside]
+        return {name: _rise(costs[name], base[name]) for name in costs}
+
+    def __str__(self) -> str:
+        names = [*(f"worst {100 * share:g} %" for share in self.shares), "largest", *self.costs["plain"]]
+        rows = {name: [*self.worst[name], *self.costs[name].values()] for name in self.worst}
+        lines = [f"{'':12}{'plain':>10}{'corrected':>12}{'':>9}{'k = n':>10}"]
+        for place, name in enumerate(names):
+            plain, corrected, average = (rows[each][place] for each in ("plain", "corrected", "average"))
+            rise = f"({_rise(corrected, plain):+.1%})"
+            lines.append(f"{name:12}{plain:>10.3g}{corrected:>12.3g}{rise:>9}{average:>10.3g}")
+        return "\n".join(lines)
+
+
+def _rise(value: float, base: float) -> float:
+    return value / base - 1.0 if base > 0.0 else (np.inf if value > 0.0 else 0.0)
