@@ -2,7 +2,7 @@
 
 Each table is split into 75 % to train and 25 % to test, several times. Features are standardised on the training part
 and clipped at 8 standard deviations, the eight most frequent categories of a column are one-hot, targets that are
-numbers are standardised on the training part. RidgeCV() and LogisticRegressionCV(), as they come, are the reference:
+numbers are scaled on the training part. RidgeCV() and LogisticRegressionCV(), as they come, are the reference:
 all numbers are ratios to them on the new rows, geometric means over the tables. "Better" and "worse" count the tables
 on which the tail moved by more than two standard errors (corrected for splits that overlap) and half a percent.
 
@@ -19,11 +19,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from real_tables import CLASSES, NUMBERS, Table, parts
+from real_tables import CLASSES, NUMBERS, Table, parts, worst
 from sklearn.linear_model import LogisticRegressionCV, RidgeCV
 
 from atklearn import ATkClassifier, ATkClassifierCV, ATkRegressor, ATkRegressorCV
-
 
 NUMBER_MODELS: dict[str, Any] = {
     "RidgeCV()": RidgeCV(),
@@ -48,10 +47,6 @@ CLASS_MODELS: dict[str, Any] = {
 }
 NUMBER_MEASURES = ("RMSE", "MAE", "worst 10 %", "worst 2 %", "largest")
 CLASS_MEASURES = ("log loss", "error", "balanced error", "worst 10 %", "worst 2 %")
-
-
-def worst(values: np.ndarray, share: float) -> float:
-    return float(np.sort(values)[-max(round(share * values.size), 1) :].mean())
 
 
 def measure_numbers(model: Any, X: np.ndarray, y: np.ndarray) -> list[float]:

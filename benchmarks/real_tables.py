@@ -136,17 +136,31 @@ def features(train: pd.DataFrame, test: pd.DataFrame) -> tuple[np.ndarray, np.nd
 
 
 def parts(table: Table, classes: bool, rows: int, splits: int) -> Iterator[tuple[np.ndarray, ...]]:
-    """Yield X and y to train on, then X and y to test on."""
+    """Yield X and y to train on, then X and y to test on, of so many splits."""
+    for number in range(splits):
+        yield part(table, classes, rows, number)
+
+
+def worst(values: np.ndarray, share: float) -> float:
+    """Return the mean of the largest share of values."""
+    return float(np.sort(values)[-max(round(share * values.size), 1) :].mean())
+
+
+def part(table: Table, classes: bool, rows: int, number: int) -> tuple[np.ndarray, ...]:
+    """Return X and y to train on, then X and y to test on, of one split.
+
+    Features are standardised on the training part, numbers to predict scaled to a standard deviation of one.
+    """
     frame, target = load(table, rows)
     if classes:
         two = target.value_counts().index[:2]
         frame, target = frame[target.isin(two)], target[target.isin(two)]
     y = np.where(target == two[1], 1.0, -1.0) if classes else target.to_numpy(float)
-    splitter = (StratifiedShuffleSplit if classes else ShuffleSplit)(splits, test_size=0.25, random_state=0)
-    for train, test in splitter.split(frame, y):
-        X, unseen = features(frame.iloc[train], frame.iloc[test])
-        ours, theirs = y[train], y[test]
-        if not classes:
-            ours, theirs = ((each - ours.mean()) / ours.std() for each in (y[train], y[test]))
-        best = np.argsort(-np.abs((ours - ours.mean()) @ X))[:MOST_COLUMNS]
-        yield X[:, best], ours, unseen[:, best], theirs
+    splitter = (StratifiedShuffleSplit if classes else ShuffleSplit)(number + 1, test_size=0.25, random_state=0)
+    train, test = list(splitter.split(frame, y))[number]
+    X, unseen = features(frame.iloc[train], frame.iloc[test])
+    ours, theirs = y[train], y[test]
+    if not classes:
+        ours, theirs = (each / y[train].std() for each in (ours, theirs))
+    best = np.argsort(-np.abs((ours - ours.mean()) @ X))[:MOST_COLUMNS]
+    return X[:, best], ours, unseen[:, best], theirs

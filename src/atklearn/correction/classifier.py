@@ -21,10 +21,10 @@ from atklearn.losses.labels import chosen_labels, class_probabilities
 from atklearn.runtime.messages import shown
 from atklearn.selection.folds import Split
 
-__all__ = ["TailCorrectedClassifier"]
+__all__ = ["CAPS", "TailCorrectedClassifier"]
 
 # The most that a class may be given, of those to choose among; the last is no cap.
-_CAPS = (0.8, 0.85, 0.9, 0.93, 0.95, 0.97, 0.98, 0.99, 0.995, 1.0)
+CAPS = (0.8, 0.85, 0.9, 0.93, 0.95, 0.97, 0.98, 0.99, 0.995, 1.0)
 # Probabilities of 0 and 1 are taken to be this far from them.
 _CERTAIN = 1e-6
 
@@ -202,7 +202,7 @@ class TailCorrectedClassifier(ClassifierMixin, TailCorrected):
         return CS if self.C is None else np.array([float(self.C)])
 
     def _caps(self) -> Sequence[float]:
-        caps = np.array(_CAPS if self.cap == "auto" else [self.cap], dtype=np.float64)
+        caps = np.array(CAPS if self.cap == "auto" else [self.cap], dtype=np.float64)
         if not (caps > 0.5).all() or not (caps <= 1.0).all():
             raise ValueError(f"cap is expected to be a probability above 0.5 and at most 1, got {shown(self.cap)}.")
         return list(logit(caps))

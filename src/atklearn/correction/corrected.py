@@ -33,15 +33,15 @@ from atklearn.runtime.messages import shown, stack_level
 from atklearn.selection.choosing import Criterion, Search, Selection
 from atklearn.selection.folds import Places, Split, WorstLosses
 
-__all__ = ["CS", "FEWEST_ROWS", "Splitter", "TailCorrected"]
+__all__ = ["CS", "FEWEST_ROWS", "KS", "RULE", "Splitter", "TailCorrected"]
 
 Splitter: TypeAlias = BaseCrossValidator | Iterable[tuple[npt.ArrayLike, npt.ArrayLike]] | int | str
 
 # The grid (docs/decisions/0030), and how many rows k and C are chosen on.
-_SHARES = np.array([0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 1.0])
+KS = np.array([0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 1.0])
 CS = np.array([1.0, 100.0, 10_000.0])
 _CHOICE_ROWS = 10_000
-_RULE = "best"
+RULE = "one_standard_error"
 # Smaller k are not tried on a fold where one costs so much more than the budget.
 _FAR_BEYOND = 0.2
 _FOLDS = 5
@@ -127,7 +127,7 @@ class TailCorrected(BaseEstimator, ABC):
         among[some[rows.mass[some] > 0.0]] = True
         warn_of_one_row(self.k)
         total = float(rows.mass[known].sum())
-        ks = _SHARES if self.k == "auto" else np.array([min(resolve_k(self.k, total) / total, 1.0)])
+        ks = KS if self.k == "auto" else np.array([min(resolve_k(self.k, total) / total, 1.0)])
         pairs = np.array([(C, cap) for C in self._Cs(rows) for cap in self._caps()])
         most = np.inf if self.at_most is None else (1.0 + self.at_most) * (1.0 + _FAR_BEYOND)
         folds = [
@@ -142,7 +142,7 @@ class TailCorrected(BaseEstimator, ABC):
                 "or fewer parts."
             )
         measure = f"worst {100 * self.tail:g} % of the {self._errors}"
-        criterion = Criterion(measure, WorstLosses(self.tail), np.inf if self.at_most is None else self.at_most, _RULE)
+        criterion = Criterion(measure, WorstLosses(self.tail), np.inf if self.at_most is None else self.at_most, RULE)
         sizes = [fold.split[1].size / fold.split[0].size for fold in folds]
         before = np.array([fold.score(None) for fold in folds])
         search = Search(folds, None, criterion, ks, pairs[:, 0], float(np.mean(sizes)), incumbent=before)

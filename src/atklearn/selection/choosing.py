@@ -396,6 +396,8 @@ class Search:
         there = None if self.incumbent is None else self.incumbent[reached]
         prices = _relative_rise(costs, costs[average] if there is None else float(there[:, 1].mean()))
         within = complete & (prices <= self.criterion.at_most + _ROUNDING)
+        is_affordable = bool(within.any())  # the best average always is, beside another model perhaps nothing
+        within = within if is_affordable else complete
         best = choose_best(scores, within)
         errors = corrected_standard_error(scores[:, best[0], best[1]][:, None, None] - scores, self.test_to_train)
         rule = choose_best if self.criterion.rule == "best" else partial(_largest_close, errors=errors)
@@ -406,9 +408,9 @@ class Search:
         if there is None:
             return replace(found, reason=_reason(found, best))
         lead = scores[(slice(None), *found.chosen)] - there[:, 0]
-        is_ahead = bool(within.any() and lead.mean() > corrected_standard_error(lead, self.test_to_train))
+        is_ahead = bool(is_affordable and lead.mean() > corrected_standard_error(lead, self.test_to_train))
         found = replace(found, incumbent=there[:, 0], is_ahead=is_ahead)
-        return replace(found, reason=_reason_beside_incumbent(found, is_affordable=bool(within.any())))
+        return replace(found, reason=_reason_beside_incumbent(found, is_affordable=is_affordable))
 
     def _selection_without_folds(self) -> Selection:
         """Return the average, chosen by nothing."""

