@@ -137,9 +137,9 @@ class TailCorrectedRegressor(RegressorMixin, TailCorrected):
         trees = ExtraTreesRegressor(100, min_samples_leaf=3, random_state=self.random_state, n_jobs=self.n_jobs, **some)
         return [make_pipeline(RowEncoder(), trees)]
 
-    def _checked(self, y: Any) -> npt.NDArray[Any]:
+    def _checked(self, y: Any, mass: Array) -> npt.NDArray[Any]:
         values = np.asarray(_check_y(y, y_numeric=True, estimator=self))
-        self._least = 0.0 if values.min() >= 0.0 else -np.inf
+        self._least = 0.0 if values[mass > 0.0].min() >= 0.0 else -np.inf
         return values
 
     def _target(self, y: npt.NDArray[Any], mass: Array) -> Numbers:
