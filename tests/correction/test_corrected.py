@@ -130,7 +130,7 @@ class TestWhatItBrings:
             assert model.correction_.C == 1.0
 
     def test_without_it_the_model_predicts_as_it_does_alone(self):
-        rng = np.random.default_rng(1)
+        rng = np.random.default_rng(0)
         X, y = rng.standard_normal((300, 2)), rng.standard_normal(300)
         model = TailCorrectedRegressor(Affine(0.0)).fit(X, y)
         assert not model.is_corrected_
@@ -261,9 +261,7 @@ class TestRows:
         wild = np.where(weight[:, None] > 0.0, X, 1e3)
         wild_y = np.where(weight > 0.0, y, 0 if kind is TailCorrectedClassifier else -1e3)
         splits = list(KFold(3).split(X))
-        one, other = (
-            self.fitted(kind, *rows, splits, weight, k=0.9, C=1.0) for rows in ((X, y), (wild, wild_y))
-        )
+        one, other = (self.fitted(kind, *rows, splits, weight, k=0.9, C=1.0) for rows in ((X, y), (wild, wild_y)))
         assert_allclose(one.predict(5.0 * X), other.predict(5.0 * X), rtol=1e-6)
 
     def test_left_out_several_times_count_once_with_the_mean(self, group):
@@ -295,7 +293,9 @@ class TestClasses:
         X, y = classes
         model = TailCorrectedClassifier(GaussianNB()).fit(X, y)
         new_X, new_y = noisy_classes(seed=1)
-        losses = [-np.log(each.predict_proba(new_X)[np.arange(new_y.size), new_y]) for each in (model.estimator_, model)]
+        losses = [
+            -np.log(each.predict_proba(new_X)[np.arange(new_y.size), new_y]) for each in (model.estimator_, model)
+        ]
         assert worst(losses[1], 0.1) < 0.8 * worst(losses[0], 0.1)
 
 

@@ -97,6 +97,7 @@ class TailCorrected(BaseEstimator, ABC):
         y = self._checked(y, mass)
         if self.k != "auto":
             resolve_k(self.k, float(mass.sum()))  # says what is wrong with it before anything is fitted
+        target = self._target(y, mass)
         self.encoder_ = self._encoder()
         features = np.empty((len(y), 0)) if self.encoder_ is None else self.encoder_.fit_transform(self._taken(X), y)
         if groups is not None:
@@ -113,7 +114,7 @@ class TailCorrected(BaseEstimator, ABC):
                 stacklevel=stack_level(),
             )
         known = known[mass[known] > 0.0]
-        rows = OutOfFold(predictions, features, self._target(y, mass), mass, self._n_problems)
+        rows = OutOfFold(predictions, features, target, mass, self._n_problems)
         self._choose(rows, splits, known)
         if self.is_corrected_:
             self._fit_layer(rows.take(known), weighted=sample_weight is not None)
