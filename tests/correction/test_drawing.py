@@ -62,5 +62,5 @@ def test_of_a_model_without_errors_has_nothing_to_show():
 
 
 def test_without_a_fit_says_so():
-    with pytest.raises(ValueError, match="expects a fitted tail correction, got TailCorrectedRegressor .* call fit"):
+    with pytest.raises(ValueError, match=r"expects a fitted tail correction, got TailCorrectedRegressor .* call fit"):
         TailFrontDisplay.from_estimator(TailCorrectedRegressor())

@@ -62,7 +62,7 @@ class Unfittable(Affine):
     def __sklearn_is_fitted__(self):
         return True
 
-    def fit(self, X=None, y=None):
+    def fit(self, X=None, y=None):  # noqa: ARG002
         raise AssertionError
 
 
@@ -116,7 +116,7 @@ class TestModels:
         with pytest.raises(NotFittedError):
             TailCorrectedRegressor(Ridge(), cv="prefit").fit(*group)
 
-    def test_see_no_row_that_they_predict(self, group, seen):
+    def test_see_no_row_that_they_predict(self, seen):
         X, y = np.arange(60.0)[:, None], np.arange(60.0)
         splits = [(np.arange(30), np.arange(30, 60)), (np.arange(30, 60), np.arange(30))]
         TailCorrectedRegressor(Spy(), cv=splits, **FIXED).fit(X, y)
@@ -349,7 +349,7 @@ class TestTrouble:
 
     @pytest.mark.parametrize("cap", [0.3, 0.5, 1.1, "most", None, np.nan])
     def test_with_caps_is_told(self, classes, cap):
-        with pytest.raises(ValueError, match='"auto" or a probability above 0.5 and at most 1, got'):
+        with pytest.raises(ValueError, match=r'"auto" or a probability above 0.5 and at most 1, got'):
             TailCorrectedClassifier(GaussianNB(), cap=cap).fit(*classes)
 
     def test_with_rows_is_told(self, group, classes):

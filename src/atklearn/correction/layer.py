@@ -13,8 +13,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from scipy.special import log_expit, logsumexp
 
-from atklearn.correction.rows import RowView
 from atklearn.core.problem import Solution
+from atklearn.correction.rows import RowView
 from atklearn.encoding.encoded import Coefficients, ProblemEncoder, Problems
 from atklearn.losses.aggregate import top_sum
 from atklearn.losses.individual import Array
