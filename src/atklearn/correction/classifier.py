@@ -64,7 +64,7 @@ class TailCorrectedClassifier(ClassifierMixin, TailCorrected):
     correction_ : ATkClassifier or None
         The certified layer, of standardised logits and features; None if the model is kept as it is.
     cap_ : float
-        The cap on decision values.
+        The cap on decision values; infinity if the model is kept as it is.
     selection_, is_corrected_, tail_before_, tail_after_, price_, profile_, layer_, encoder_
     classes_, n_features_in_, feature_names_in_
 
@@ -119,6 +119,11 @@ class TailCorrectedClassifier(ClassifierMixin, TailCorrected):
         self.cv = cv
         self.n_jobs = n_jobs
         self.random_state = random_state
+
+    @property
+    def cap_(self) -> float:
+        """The cap on decision values; infinity if the model is kept as it is."""
+        return np.inf if self.layer_ is None else self.layer_.bounds[1]
 
     def decision_function(self, X: Any) -> Array:
         """Return the corrected, capped logits; of two classes, those of the second.

@@ -115,17 +115,17 @@ class TailCorrected(BaseEstimator, ABC):
             )
         known = known[mass[known] > 0.0]
         rows = OutOfFold(predictions, features, target, mass, self._n_problems)
-        self._choose(rows, splits, known)
+        cap = self._choose(rows, splits, known)
         if self.is_corrected_:
-            self._fit_layer(rows.take(known), weighted=sample_weight is not None)
+            self._fit_layer(rows.take(known), cap, weighted=sample_weight is not None)
         else:
             models = models[:1]
             self.correction_ = self.layer_ = None
         self.estimator_, *self.experts_ = fit_models(models, X, y, self.n_jobs)
         return self
 
-    def _choose(self, rows: OutOfFold, splits: Sequence[Split], known: Places) -> None:
-        """Choose k and C on the rows left out, and publish what that brings and costs."""
+    def _choose(self, rows: OutOfFold, splits: Sequence[Split], known: Places) -> float:
+        """Choose k and C on the rows left out, and publish what that brings and costs; return the cap chosen."""
         random = check_random_state(self.random_state)
         some = known if known.size <= _CHOICE_ROWS else np.sort(random.choice(known, _CHOICE_ROWS, replace=False))
         among = np.zeros(len(rows.mass), dtype=bool)
@@ -155,7 +155,6 @@ class TailCorrected(BaseEstimator, ABC):
         self.selection_ = search.selection()
         is_asked = self.k != "auto" and self.C is not None
         self.is_corrected_ = is_asked or self.selection_.is_ahead
-        self.cap_ = float(pairs[self.selection_.chosen[1], 1])
         self.profile_ = _profile(search, folds, rows, is_asked)
         place = self.profile_.shares.index(self.tail)
         if not self.is_corrected_:
@@ -163,8 +162,9 @@ class TailCorrected(BaseEstimator, ABC):
         self.tail_before_ = float(self.profile_.worst["plain"][place])
         self.tail_after_ = float(self.profile_.worst["corrected"][place])
         self.price_ = {name: self.profile_.price(name) for name in ("plain", "average")}
+        return float(pairs[self.selection_.chosen[1], 1])
 
-    def _fit_layer(self, rows: OutOfFold, *, weighted: bool) -> None:
+    def _fit_layer(self, rows: OutOfFold, cap: float, *, weighted: bool) -> None:
         """Fit the correction that was chosen to all rows left out."""
         view = rows.view()
         seen = view.transform(rows.predictions, rows.X)
@@ -173,7 +173,7 @@ class TailCorrected(BaseEstimator, ABC):
         correction.fit(seen, rows.target.response(rows.own), rows.mass if weighted else None)
         model = Coefficients(np.atleast_2d(correction.coef_), np.atleast_1d(correction.intercept_))
         self.correction_ = correction
-        self.layer_ = Layer.on(rows, view, seen, model, self.cap_)
+        self.layer_ = Layer.on(rows, view, seen, model, cap)
 
     def _corrected(self, X: Any) -> Array:
         """Return the corrected predictions, or decision values, shape (n_problems, n_samples)."""
