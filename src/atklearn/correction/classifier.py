@@ -22,12 +22,12 @@ from atklearn.losses.labels import chosen_labels, class_probabilities
 from atklearn.runtime.messages import shown
 from atklearn.selection.folds import Split
 
-__all__ = ["TailCorrectedClassifier"]
+__all__ = ["CERTAIN", "TailCorrectedClassifier"]
 
 # The most that a class may be given, of those to choose among; the last is no cap.
 _CAPS = (0.8, 0.85, 0.9, 0.93, 0.95, 0.97, 0.98, 0.99, 0.995, 1.0)
 # Probabilities of 0 and 1 are taken to be this far from them.
-_CERTAIN = 1e-6
+CERTAIN = 1e-6
 
 
 @documented("correction", CLASSES)
@@ -210,7 +210,7 @@ class TailCorrectedClassifier(ClassifierMixin, TailCorrected):
         given = np.asarray(model.predict_proba(X), dtype=np.float64)
         probabilities = np.zeros((len(given), self.classes_.size))
         probabilities[:, np.searchsorted(self.classes_, model.classes_)] = given
-        return np.asarray(logit(np.clip(probabilities[:, -self._n_problems :], _CERTAIN, 1.0 - _CERTAIN)))
+        return np.asarray(logit(np.clip(probabilities[:, -self._n_problems :], CERTAIN, 1.0 - CERTAIN)))
 
     def _bounds(self) -> tuple[float, float]:
         return -np.inf, np.inf
