@@ -9,7 +9,7 @@ from sklearn.linear_model import Ridge
 
 from atklearn.correction import TailCorrectedRegressor
 
-TIMES = 100
+TIMES = 60
 
 
 @pytest.mark.xfail(strict=True, reason="a lead of one standard error is too little, and cross-fitting leaks")
