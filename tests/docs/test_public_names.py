@@ -191,6 +191,8 @@ FITTED = {
     "atklearn.SGDATkRegressor": {"tol": None},
     "atklearn.boosting.ATkBoostingClassifier": {"tail": 0.2, "n_estimators": 2},
     "atklearn.boosting.ATkBoostingRegressor": {"tail": 0.2, "n_estimators": 2},
+    "atklearn.correction.TailCorrectedClassifier": {},
+    "atklearn.correction.TailCorrectedRegressor": {},
 }
 
 

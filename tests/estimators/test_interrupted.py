@@ -9,6 +9,8 @@ import threading
 import numpy as np
 import pytest
 from sklearn.base import clone, is_classifier
+from sklearn.linear_model import Ridge
+from sklearn.naive_bayes import GaussianNB
 
 from atklearn import (
     ATkClassifier,
@@ -21,6 +23,7 @@ from atklearn import (
     SGDATkRegressor,
 )
 from atklearn.boosting import ATkBoostingClassifier, ATkBoostingRegressor
+from atklearn.correction import TailCorrectedClassifier, TailCorrectedRegressor
 
 GRID = {"ks": [0.5, 1.0], "Cs": [1.0], "cv": 2}
 STEPS = {"random_state": 0, "max_iter": 2, "tol": None}
@@ -37,6 +40,8 @@ ESTIMATORS = [
     SGDATkRegressor(**STEPS),
     ATkBoostingClassifier(k=0.5, n_estimators=3, n_jobs=1),
     ATkBoostingRegressor(tail=0.2, n_estimators=3, n_jobs=1),
+    TailCorrectedClassifier(GaussianNB(), k=0.9, C=1.0),
+    TailCorrectedRegressor(Ridge(), k=0.5, C=1.0, experts=None),
 ]
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::sklearn.exceptions.ConvergenceWarning")
 

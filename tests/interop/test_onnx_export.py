@@ -16,6 +16,7 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import StackingClassifier, StackingRegressor, VotingRegressor
 from sklearn.exceptions import NotFittedError
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV
 from sklearn.multiclass import OneVsRestClassifier
@@ -36,6 +37,7 @@ from atklearn import (
     SGDATkClassifier,
     SGDATkRegressor,
 )
+from atklearn.correction import TailCorrectedClassifier, TailCorrectedRegressor
 from atklearn.onnx import to_onnx
 
 CLOSE = {"rtol": 1e-5, "atol": 1e-5}
@@ -222,6 +224,63 @@ class TestInsideOthers:
         X, y = diabetes
         for kind in (VotingRegressor, StackingRegressor):
             assert_same_numbers(kind([("a", ATkRegressor(k=0.5)), ("b", ATkSVR()), ("c", Ridge())]).fit(X, y), X)
+
+
+class TestCorrections:
+    FIXED = {"k": 0.9, "C": 100.0}  # noqa: RUF012
+
+    @pytest.mark.parametrize("dtype", FLOATS)
+    @pytest.mark.parametrize(
+        "asked",
+        [
+            {},
+            {"experts": None, "features": "prediction"},
+            {"experts": [make_pipeline(StandardScaler(), Ridge(10.0))], "features": [3, 2]},
+            {"experts": None, "features": StandardScaler()},
+            {"experts": None, "k": "auto", "C": None, "at_most": 0.0},
+        ],
+        ids=str,
+    )
+    def test_of_numbers(self, diabetes, asked, dtype):
+        X, y = diabetes
+        model = TailCorrectedRegressor(make_pipeline(StandardScaler(), Ridge(1e3)), **(self.FIXED | asked))
+        for target in (y, y - y.mean()):
+            assert_same_numbers(model.fit(X, target), X.astype(dtype))
+
+    @pytest.mark.parametrize("dtype", FLOATS)
+    @pytest.mark.parametrize("asked", [FIXED, FIXED | {"cap": 0.8, "features": "prediction"}, {}], ids=str)
+    def test_of_classes(self, flowers, two_flowers, asked, dtype):
+        for X, y in (flowers, two_flowers):
+            model = TailCorrectedClassifier(LogisticRegression(max_iter=1000), **asked).fit(X, y)
+            assert_same_classes(model, X.astype(dtype))
+
+    def test_of_fitted_models_and_columns_with_names(self, diabetes):
+        X, y = diabetes
+        frame = pd.DataFrame(X, columns=list("abcdefghij"))
+        base = Ridge().fit(frame, y)
+        model = TailCorrectedRegressor(base, cv="prefit", experts=None, features=["c", "d"], **self.FIXED)
+        expected = model.fit(frame, y).predict(frame)
+        assert_allclose(run(to_onnx(model, X), X)[0][:, 0], expected, **CLOSE)
+
+    def test_of_whole_numbers(self, diabetes):
+        X, y = diabetes
+        whole = np.round(10.0 * X).astype(np.int64)
+        model = TailCorrectedRegressor(Ridge(), **self.FIXED).fit(whole, y)
+        assert_allclose(run(to_onnx(model, whole), whole)[0][:, 0], model.predict(whole), rtol=1e-4)
+
+    def test_impute_what_is_missing(self, diabetes):
+        X, y = diabetes
+        holes = np.where(np.random.default_rng(0).random(X.shape) < 0.1, np.nan, X)
+        base = make_pipeline(SimpleImputer(), Ridge())
+        model = TailCorrectedRegressor(base, experts=None, **self.FIXED).fit(holes, y)
+        assert_same_numbers(model, holes.astype(np.float32))  # onnxruntime imputes nothing else
+
+    def test_of_categories_are_refused(self, diabetes):
+        X, y = diabetes
+        texts = np.column_stack([X[:, :2].astype(str), np.resize(["a", "b"], len(y))]).astype(object)
+        model = TailCorrectedRegressor(make_pipeline(OneHotEncoder(handle_unknown="ignore"), Ridge()), experts=None)
+        with pytest.raises(ValueError, match=r"nothing but numbers .* name the columns of numbers in features"):
+            to_onnx(model.set_params(**self.FIXED).fit(texts, y), texts)
 
 
 class TestOptionsOfSkl2onnx:

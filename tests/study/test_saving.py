@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pandas as pd
 import pytest
 import skops.io
+from lightgbm import LGBMRegressor
 from made_tables import mixed_table
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.datasets import dump_svmlight_file
+from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from atklearn import ATkClassifier, ATkClassifierCV, ATkRegressor, Huber
+from atklearn.correction import TailCorrectedClassifier, TailCorrectedRegressor
 from atklearn.study.last_fit import fit_recommended
 from atklearn.study.outcome import Recommendation
 from atklearn.study.saving import load_model, save_model
@@ -126,6 +132,30 @@ class TestRoundTrip:
         expected = 1.25 * plain.predict(data.features) - 3.0
         for model in (mapped, there_and_back(mapped, tmp_path)):
             assert_allclose(model.predict(data.features), expected)
+
+    @pytest.mark.parametrize(
+        ("base", "task", "asked"),
+        [
+            (None, "regression", {}),
+            (LGBMRegressor(n_estimators=5, verbosity=-1), "regression", {"k": 0.9, "C": 1.0, "experts": None}),
+            (LogisticRegression(), "classification", {"k": 0.9, "C": 1.0}),
+        ],
+        ids=["default", "LightGBM", "classes"],
+    )
+    def test_of_a_corrected_model_in_a_fresh_process(self, table, tmp_path, base, task, asked):
+        kind, target = (TailCorrectedRegressor, "whole") if task == "regression" else (TailCorrectedClassifier, "rides")
+        data = read_table(table, target, task=task, drop=["comment"])
+        model = fitted(data, kind(base, **asked))
+        save_model(model, tmp_path / "model.skops")
+        code = (
+            "import sys\n"
+            "from atklearn.study.saving import load_model\n"
+            "from atklearn.tables.predicting import predict_table\n"
+            "predict_table(load_model(sys.argv[1]), sys.argv[2]).table.to_csv(sys.argv[3], index=False)"
+        )
+        paths = [str(tmp_path / "model.skops"), str(table), str(tmp_path / "predictions.csv")]
+        subprocess.run([sys.executable, "-c", code, *paths], check=True)
+        assert_array_equal(pd.read_csv(paths[2])["prediction"], model.predict(data.features))
 
     def test_of_a_sparse_table(self, tmp_path):
         rng = np.random.default_rng(0)

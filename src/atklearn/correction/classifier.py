@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -21,12 +22,12 @@ from atklearn.losses.labels import chosen_labels, class_probabilities
 from atklearn.runtime.messages import shown
 from atklearn.selection.folds import Split
 
-__all__ = ["CAPS", "TailCorrectedClassifier"]
+__all__ = ["CAPS", "CERTAIN", "TailCorrectedClassifier"]
 
 # The most that a class may be given, of those to choose among; the last is no cap.
 CAPS = (0.8, 0.85, 0.9, 0.93, 0.95, 0.97, 0.98, 0.99, 0.995, 1.0)
 # Probabilities of 0 and 1 are taken to be this far from them.
-_CERTAIN = 1e-6
+CERTAIN = 1e-6
 
 
 @documented("correction", CLASSES)
@@ -63,7 +64,7 @@ class TailCorrectedClassifier(ClassifierMixin, TailCorrected):
     correction_ : ATkClassifier or None
         The certified layer, of standardised logits and features; None if the model is kept as it is.
     cap_ : float
-        The cap on decision values.
+        The cap on decision values; infinity if the model is kept as it is.
     selection_, is_corrected_, tail_before_, tail_after_, price_, profile_, layer_, encoder_
     classes_, n_features_in_, feature_names_in_
 
@@ -119,6 +120,11 @@ class TailCorrectedClassifier(ClassifierMixin, TailCorrected):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
+    @property
+    def cap_(self) -> float:
+        """The cap on decision values; infinity if the model is kept as it is."""
+        return np.inf if self.layer_ is None else self.layer_.bounds[1]
+
     def decision_function(self, X: Any) -> Array:
         """Return the corrected, capped logits; of two classes, those of the second.
 
@@ -169,13 +175,18 @@ class TailCorrectedClassifier(ClassifierMixin, TailCorrected):
     def _experts(self, n_samples: int) -> list[BaseEstimator]:  # noqa: ARG002
         return [] if isinstance(self.experts, str) else list(self.experts or [])
 
-    def _checked(self, y: Any) -> npt.NDArray[Any]:
+    def _checked(self, y: Any, mass: Array) -> npt.NDArray[Any]:
         labels = np.asarray(_check_y(y, estimator=self))
         classes = class_targets(labels, owner=type(self).__name__).classes
         assert classes is not None
+        absent = np.setdiff1d(classes, labels[mass > 0.0])
+        if absent.size:
+            raise ValueError(
+                f"Every class is expected to have rows with weight, got none of {shown(list(absent))}; leave out the "
+                "rows of that class."
+            )
         self.classes_ = classes
-        if isinstance(self.cap, str) and self.cap != "auto":
-            raise ValueError(f'cap is expected to be "auto" or a probability, got {shown(self.cap)}.')
+        self._caps()  # says what is wrong with the parameter before anything is fitted
         return labels
 
     def _target(self, y: npt.NDArray[Any], mass: Array) -> Classes:
@@ -190,10 +201,16 @@ class TailCorrectedClassifier(ClassifierMixin, TailCorrected):
                 f"{type(self).__name__} expects classifiers with predict_proba, got {type(model).__name__}; put it "
                 "into sklearn.calibration.CalibratedClassifierCV."
             )
+        unknown = np.setdiff1d(model.classes_, self.classes_)
+        if unknown.size:
+            raise ValueError(
+                f"y is expected to hold every class that the model knows, got none of {shown(list(unknown))}; correct "
+                "it on rows of all classes."
+            )
         given = np.asarray(model.predict_proba(X), dtype=np.float64)
         probabilities = np.zeros((len(given), self.classes_.size))
         probabilities[:, np.searchsorted(self.classes_, model.classes_)] = given
-        return np.asarray(logit(np.clip(probabilities[:, -self._n_problems :], _CERTAIN, 1.0 - _CERTAIN)))
+        return np.asarray(logit(np.clip(probabilities[:, -self._n_problems :], CERTAIN, 1.0 - CERTAIN)))
 
     def _bounds(self) -> tuple[float, float]:
         return -np.inf, np.inf
@@ -202,10 +219,12 @@ class TailCorrectedClassifier(ClassifierMixin, TailCorrected):
         return CS if self.C is None else np.array([float(self.C)])
 
     def _caps(self) -> Sequence[float]:
-        caps = np.array(CAPS if self.cap == "auto" else [self.cap], dtype=np.float64)
-        if not (caps > 0.5).all() or not (caps <= 1.0).all():
-            raise ValueError(f"cap is expected to be a probability above 0.5 and at most 1, got {shown(self.cap)}.")
-        return list(logit(caps))
+        caps = CAPS if self.cap == "auto" else (self.cap,)
+        if not all(isinstance(cap, Real) and 0.5 < cap <= 1.0 for cap in caps):
+            raise ValueError(
+                f'cap is expected to be "auto" or a probability above 0.5 and at most 1, got {shown(self.cap)}.'
+            )
+        return list(logit(np.array(caps, dtype=np.float64)))
 
     def _is_enough(self, rows: OutOfFold, split: Split) -> bool:
         assert isinstance(rows.target, Classes)

@@ -10,13 +10,14 @@ from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 from sklearn.base import BaseEstimator, _fit_context, clone, is_classifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import BaseCrossValidator, KFold, StratifiedKFold, check_cv
-from sklearn.pipeline import Pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils import Tags, check_random_state, get_tags
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
-from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, _routing_enabled, process_routing
+from sklearn.utils.metadata_routing import UNUSED, MetadataRouter, MethodMapping, _routing_enabled, process_routing
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, has_fit_parameter, validate_data
 
 from atklearn.correction.cross_fitting import FittedModel, cross_fit, fit_models
@@ -45,7 +46,7 @@ RULE = "one_standard_error"
 # Smaller k are not tried on a fold where one costs so much more than the budget.
 _FAR_BEYOND = 0.2
 _FOLDS = 5
-FEWEST_ROWS = 10  # to fit a correction on
+FEWEST_ROWS = 8  # to fit a correction on
 
 
 class TailCorrected(BaseEstimator, ABC):
@@ -54,6 +55,7 @@ class TailCorrected(BaseEstimator, ABC):
     selection_: Selection
     correction_: ATkClassifier | ATkRegressor | None
     layer_: Layer | None
+    __metadata_request__fit: ClassVar[dict[str, str]] = {"groups": UNUSED}  # it is the splitter's
     _parameter_constraints: ClassVar[Constraints] = {
         "estimator": [HasMethods(["fit"]), None],
         "tail": [Interval(Real, 0.0, 1.0, closed="right")],
@@ -89,11 +91,15 @@ class TailCorrected(BaseEstimator, ABC):
         -------
         self : estimator
         """
-        X = X if hasattr(X, "shape") else np.asarray(X)
-        validate_data(self, X, skip_check_array=True)
-        y = self._checked(y)
+        X = self._entered(X, reset=True)
         check_consistent_length(X, y, sample_weight)
-        mass = check_mass(sample_weight, len(y))
+        mass = check_mass(sample_weight, np.shape(X)[0])
+        y = self._checked(y, mass)
+        if self.k != "auto":
+            resolve_k(self.k, float(mass.sum()))  # says what is wrong with it before anything is fitted
+        target = self._target(y, mass)
+        self.encoder_ = self._encoder()
+        features = np.empty((len(y), 0)) if self.encoder_ is None else self.encoder_.fit_transform(self._taken(X), y)
         if groups is not None:
             params["groups"] = groups
         models, split_params = self._models(X, sample_weight, params)
@@ -107,24 +113,23 @@ class TailCorrected(BaseEstimator, ABC):
                 UserWarning,
                 stacklevel=stack_level(),
             )
-        self.encoder_ = self._encoder()
-        features = np.empty((len(y), 0)) if self.encoder_ is None else self.encoder_.fit_transform(self._taken(X), y)
-        rows = OutOfFold(predictions, features, self._target(y, mass), mass, self._n_problems)
-        self._choose(rows, splits, known)
+        known = known[mass[known] > 0.0]
+        rows = OutOfFold(predictions, features, target, mass, self._n_problems)
+        cap = self._choose(rows, splits, known)
         if self.is_corrected_:
-            self._fit_layer(rows.take(known), weighted=sample_weight is not None)
+            self._fit_layer(rows.take(known), cap, weighted=sample_weight is not None)
         else:
             models = models[:1]
             self.correction_ = self.layer_ = None
         self.estimator_, *self.experts_ = fit_models(models, X, y, self.n_jobs)
         return self
 
-    def _choose(self, rows: OutOfFold, splits: Sequence[Split], known: Places) -> None:
-        """Choose k and C on the rows left out, and publish what that brings and costs."""
+    def _choose(self, rows: OutOfFold, splits: Sequence[Split], known: Places) -> float:
+        """Choose k and C on the rows left out, and publish what that brings and costs; return the cap chosen."""
         random = check_random_state(self.random_state)
         some = known if known.size <= _CHOICE_ROWS else np.sort(random.choice(known, _CHOICE_ROWS, replace=False))
         among = np.zeros(len(rows.mass), dtype=bool)
-        among[some[rows.mass[some] > 0.0]] = True
+        among[some] = True
         warn_of_one_row(self.k)
         total = float(rows.mass[known].sum())
         ks = KS if self.k == "auto" else np.array([min(resolve_k(self.k, total) / total, 1.0)])
@@ -137,20 +142,19 @@ class TailCorrected(BaseEstimator, ABC):
         folds = [fold for fold in folds if self._is_enough(rows, fold.split)]
         if not folds:
             raise ValueError(
-                f"cv is expected to leave at least {FEWEST_ROWS} rows with out-of-fold predictions to fit a "
-                f"correction on, and others to judge it on, got {known.size} in {len(splits)} parts; use more rows, "
-                "or fewer parts."
+                f"cv is expected to leave at least {FEWEST_ROWS} rows with out-of-fold predictions, of every class, to "
+                f"fit a correction on, and others to judge it on, got {known.size} rows in {len(splits)} parts; use "
+                "more rows, or fewer parts."
             )
         measure = f"worst {100 * self.tail:g} % of the {self._errors}"
         criterion = Criterion(measure, WorstLosses(self.tail), np.inf if self.at_most is None else self.at_most, RULE)
-        sizes = [fold.split[1].size / fold.split[0].size for fold in folds]
+        sizes = [rows.mass[fold.split[1]].sum() / rows.mass[fold.split[0]].sum() for fold in folds]
         before = np.array([fold.score(None) for fold in folds])
         search = Search(folds, None, criterion, ks, pairs[:, 0], float(np.mean(sizes)), incumbent=before)
         search.run(self.n_jobs)
         self.selection_ = search.selection()
         is_asked = self.k != "auto" and self.C is not None
         self.is_corrected_ = is_asked or self.selection_.is_ahead
-        self.cap_ = float(pairs[self.selection_.chosen[1], 1])
         self.profile_ = _profile(search, folds, rows, is_asked)
         place = self.profile_.shares.index(self.tail)
         if not self.is_corrected_:
@@ -158,8 +162,9 @@ class TailCorrected(BaseEstimator, ABC):
         self.tail_before_ = float(self.profile_.worst["plain"][place])
         self.tail_after_ = float(self.profile_.worst["corrected"][place])
         self.price_ = {name: self.profile_.price(name) for name in ("plain", "average")}
+        return float(pairs[self.selection_.chosen[1], 1])
 
-    def _fit_layer(self, rows: OutOfFold, *, weighted: bool) -> None:
+    def _fit_layer(self, rows: OutOfFold, cap: float, *, weighted: bool) -> None:
         """Fit the correction that was chosen to all rows left out."""
         view = rows.view()
         seen = view.transform(rows.predictions, rows.X)
@@ -168,18 +173,29 @@ class TailCorrected(BaseEstimator, ABC):
         correction.fit(seen, rows.target.response(rows.own), rows.mass if weighted else None)
         model = Coefficients(np.atleast_2d(correction.coef_), np.atleast_1d(correction.intercept_))
         self.correction_ = correction
-        self.layer_ = Layer.on(rows, view, seen, model, self.cap_)
+        self.layer_ = Layer.on(rows, view, seen, model, cap)
 
     def _corrected(self, X: Any) -> Array:
         """Return the corrected predictions, or decision values, shape (n_problems, n_samples)."""
         check_is_fitted(self, "estimator_")
-        X = X if hasattr(X, "shape") else np.asarray(X)
-        validate_data(self, X, skip_check_array=True, reset=False)
+        X = self._entered(X, reset=False)
         predictions = np.hstack([self._predict(model, X) for model in (self.estimator_, *self.experts_)])
         if self.layer_ is None:
             return np.clip(predictions[:, : self._n_problems].T, *self._bounds())
         features = np.empty((len(predictions), 0)) if self.encoder_ is None else self.encoder_.transform(self._taken(X))
         return self.layer_.decision(predictions, features)
+
+    def _entered(self, X: Any, *, reset: bool) -> Any:
+        """Return X as something with rows, its columns noted or compared with those of the fit."""
+        X = X.tocsr() if sp.issparse(X) else (X if hasattr(X, "shape") else np.asarray(X))
+        has_columns = self.features == "all" or isinstance(self.features, list) or hasattr(self, "n_features_in_")
+        if len(X.shape) == 1 and has_columns:
+            raise ValueError(
+                f"X is expected to have rows and columns, got shape {X.shape}; Reshape your data: X.reshape(1, -1) is "
+                "one row."
+            )
+        validate_data(self, X, skip_check_array=True, reset=reset)
+        return X
 
     def _models(self, X: Any, sample_weight: Any, params: dict[str, Any]) -> tuple[list[FittedModel], dict[str, Any]]:
         """Return the model and its experts with what their fits take, and what the splitter takes."""
@@ -188,7 +204,7 @@ class TailCorrected(BaseEstimator, ABC):
             if sample_weight is not None:
                 params["sample_weight"] = sample_weight
             routed = process_routing(self, "fit", **params)
-            of_base, of_splitter = routed.estimator.fit, routed.splitter.split
+            of_base, of_splitter = routed["estimator"]["fit"], routed["splitter"]["split"]
         else:
             unknown = params.keys() - {"groups"}
             if unknown:
@@ -227,6 +243,7 @@ class TailCorrected(BaseEstimator, ABC):
         to = MethodMapping()
         return (
             MetadataRouter(owner=type(self).__name__)
+            .add_self_request(self)
             .add(estimator=self._base(), method_mapping=to.add(caller="fit", callee="fit"))
             .add(splitter=self._splitter(), method_mapping=MethodMapping().add(caller="fit", callee="split"))
         )
@@ -248,7 +265,7 @@ class TailCorrected(BaseEstimator, ABC):
         """Return what makes numbers of X for the correction; None where it sees none."""
         if isinstance(self.features, str):
             return RowEncoder() if self.features == "all" else None
-        return RowEncoder() if isinstance(self.features, list) else clone(self.features)
+        return RowEncoder() if isinstance(self.features, list) else make_pipeline(clone(self.features), RowEncoder())
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -273,7 +290,7 @@ class TailCorrected(BaseEstimator, ABC):
         """Return the experts."""
 
     @abstractmethod
-    def _checked(self, y: Any) -> npt.NDArray[Any]:
+    def _checked(self, y: Any, mass: Array) -> npt.NDArray[Any]:
         """Return y, checked, as models are fitted to it; publish what is known of it."""
 
     @abstractmethod

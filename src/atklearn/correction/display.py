@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from atklearn.correction.corrected import TailCorrected
 from atklearn.correction.evidence import TailProfile
 from atklearn.selection.choosing import Selection
@@ -100,7 +102,8 @@ class TailFrontDisplay:
             ("corrected", "corrected", -0.2, "tab:green"),
             ("average", "the same with k = n", 0.2, "0.7"),
         ):
-            change = 100.0 * (self.profile.worst[name] / plain - 1.0)
+            rise = self.profile.worst[name] - plain
+            change = 100.0 * np.divide(rise, plain, out=np.zeros(plain.shape), where=plain > 0.0)
             costs = ", ".join(f"{key} {value:+.1%}" for key, value in self.profile.rises(name, "plain").items())
             at = [place + shift for place in places]
             self.bars_[name] = profile.bar(at, change, width=0.4, color=color, label=f"{label}: {costs}")

@@ -30,6 +30,19 @@ class TailProfile:
         and the largest error.
     costs : dict of dict
         For the same three, "rmse" and "mae", or of classes "log_loss" and "error".
+
+    Examples
+    --------
+    >>> from atklearn.correction import TailCorrectedRegressor
+    >>> from sklearn.linear_model import Ridge
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(500, 2))
+    >>> y = X[:, 0] + rng.exponential(size=500)
+    >>> profile = TailCorrectedRegressor(Ridge(), experts=None, k=0.1, C=1.0).fit(X, y).profile_
+    >>> profile.shares
+    (0.2, 0.1, 0.05, 0.02, 0.01)
+    >>> bool(profile.worst["corrected"][-1] < profile.worst["plain"][-1]), bool(profile.price("plain")["mae"] > 0.0)
+    (True, True)
     """
 
     shares: tuple[float, ...]
@@ -38,7 +51,20 @@ class TailProfile:
 
     @classmethod
     def of(cls, target: Target, mass: Array, predicted: Mapping[str, Array], tail: float) -> TailProfile:
-        """Return the profile of predictions, each of shape (n_problems, n_samples); ``tail`` is among the shares."""
+        """Return the profile of predictions.
+
+        Parameters
+        ----------
+        target : Target
+        mass : ndarray of shape (n_samples,)
+        predicted : dict of ndarray of shape (n_problems, n_samples)
+        tail : float
+            One more share.
+
+        Returns
+        -------
+        profile : TailProfile
+        """
         worst, costs = {}, {}
         shares = tuple(sorted({*SHARES, tail}, reverse=True))
         for name, values in predicted.items():
@@ -49,17 +75,42 @@ class TailProfile:
         return cls(shares, worst, costs)
 
     def uncorrected(self) -> TailProfile:
-        """Return the profile of the model that was kept as it was: nothing is brought, nothing paid."""
+        """Return the profile of the model that was kept as it was: nothing is brought, nothing paid.
+
+        Returns
+        -------
+        profile : TailProfile
+        """
         worst, costs = dict(self.worst), dict(self.costs)
         worst["corrected"], costs["corrected"] = worst["plain"], costs["plain"]
         return replace(self, worst=worst, costs=costs)
 
     def price(self, beside: str) -> dict[str, float]:
-        """Return by how much the mean errors of the corrected model are above another's, relative to them."""
+        """Return by how much the mean errors of the corrected model are above another's, relative to them.
+
+        Parameters
+        ----------
+        beside : {"plain", "average"}
+
+        Returns
+        -------
+        price : dict of float
+            By the names of the means.
+        """
         return self.rises("corrected", beside)
 
     def rises(self, of: str, beside: str) -> dict[str, float]:
-        """Return by how much the mean errors of one are above another's, relative to them."""
+        """Return by how much the mean errors of one are above another's, relative to them.
+
+        Parameters
+        ----------
+        of, beside : {"plain", "corrected", "average"}
+
+        Returns
+        -------
+        rises : dict of float
+            By the names of the means.
+        """
         costs, base = self.costs[of], self.costs[beside]
         return {name: _rise(costs[name], base[name]) for name in costs}
 

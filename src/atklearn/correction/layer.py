@@ -6,15 +6,16 @@ correction is the same for both.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from scipy.special import log_expit, logsumexp
 
+from atklearn.core.problem import Solution
 from atklearn.correction.rows import RowView
-from atklearn.encoding.encoded import Coefficients, ProblemEncoder
+from atklearn.encoding.encoded import Coefficients, ProblemEncoder, Problems
 from atklearn.losses.aggregate import top_sum
 from atklearn.losses.individual import Array
 from atklearn.runtime.namespaces import Labels
@@ -285,6 +286,16 @@ class CorrectionFold:
         problems = rows.target.encoder.on(seen, rows.target.response(rows.own), rows.mass)
         Cs, place_of_C = np.unique(self.pairs[:, 0], return_inverse=True)
         for i, place, solutions in grid_cells(problems, self.ks, Cs, _TOL, 1000):
+            if i + 1 < self.ks.size and not rows.target.adds and not _tell_apart(problems, solutions):
+                continue
             layer = Layer.on(rows, view, seen, problems.coefficients(solutions))
             for j in np.flatnonzero(place_of_C == place):
                 yield i, int(j), replace(layer, bounds=rows.target.bounds(float(self.pairs[j, 1])))
+
+
+def _tell_apart(problems: Problems, solutions: Sequence[Solution]) -> bool:
+    """Say whether layers tell classes apart: with too small a k they collapse, and nothing has a better tail."""
+    return all(
+        solution.beats(problem.rows.loss_at_zero)
+        for problem, solution in zip(problems.problems, solutions, strict=True)
+    )

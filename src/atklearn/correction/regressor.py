@@ -58,6 +58,8 @@ class TailCorrectedRegressor(RegressorMixin, TailCorrected):
     estimator_, experts_
     correction_ : ATkRegressor or None
         The certified correction, of standardised predictions and features; None if the model is kept as it is.
+    least_ : float
+        No prediction is below it: zero, if no target is; otherwise minus infinity.
     selection_, is_corrected_, tail_before_, tail_after_, price_, profile_, layer_, encoder_
     n_features_in_, feature_names_in_
 
@@ -137,21 +139,21 @@ class TailCorrectedRegressor(RegressorMixin, TailCorrected):
         trees = ExtraTreesRegressor(100, min_samples_leaf=3, random_state=self.random_state, n_jobs=self.n_jobs, **some)
         return [make_pipeline(RowEncoder(), trees)]
 
-    def _checked(self, y: Any) -> npt.NDArray[Any]:
+    def _checked(self, y: Any, mass: Array) -> npt.NDArray[Any]:
         values = np.asarray(_check_y(y, y_numeric=True, estimator=self))
-        self._least = 0.0 if values.min() >= 0.0 else -np.inf
+        self.least_ = 0.0 if values[mass > 0.0].min() >= 0.0 else -np.inf
         return values
 
     def _target(self, y: npt.NDArray[Any], mass: Array) -> Numbers:
         individual = resolve_individual_loss(self.loss, "regression")
         encoder = ProblemEncoder(individual, "free", owner=type(self).__name__)
-        return Numbers(encoder, regression_targets(y, mass).y, self._least)
+        return Numbers(encoder, regression_targets(y, mass).y, self.least_)
 
     def _predict(self, model: BaseEstimator, X: Any) -> Array:
         return np.asarray(model.predict(X), dtype=np.float64).reshape(-1, 1)
 
     def _bounds(self) -> tuple[float, float]:
-        return self._least, np.inf
+        return self.least_, np.inf
 
     def _Cs(self, rows: OutOfFold) -> Array:
         if self.C is not None:

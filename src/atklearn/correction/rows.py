@@ -14,13 +14,13 @@ from sklearn.preprocessing import OneHotEncoder
 from atklearn.encoding.frames import as_objects, column_names, has_categories, has_dates
 from atklearn.losses.individual import Array
 
-__all__ = ["MOST_COLUMNS", "RowEncoder", "RowView"]
+__all__ = ["FARTHEST", "MOST_COLUMNS", "RowEncoder", "RowView"]
 
 # So many columns of X at most: those that follow the residual most closely. More help nobody (docs/decisions/0030), and
 # a correction has to stay cheap beside its model.
 MOST_COLUMNS = 40
 # Features farther out than so many standard deviations are taken to be there: a linear correction extrapolates.
-_FARTHEST = 8.0
+FARTHEST = 8.0
 # A variance below this part of the mean square is rounding.
 _NO_VARIANCE = 1e-12
 _MOST_CATEGORIES = 9  # the eight most frequent ones, and the others together
@@ -192,7 +192,7 @@ class RowView:
         seen -= self.centers
         seen /= self.scales
         features = seen[:, self.n_predictions :]
-        np.clip(features, -_FARTHEST, _FARTHEST, out=features)
+        np.clip(features, -FARTHEST, FARTHEST, out=features)
         return seen
 
 

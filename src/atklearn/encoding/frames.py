@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
 __all__ = ["as_objects", "column_names", "has_categories", "has_dates", "some_columns"]
 
@@ -39,7 +40,7 @@ def some_columns(X: Any, places: Sequence[int]) -> Any:
     """Return the columns at some places, as what X is."""
     names = column_names(X)
     if names is None:
-        return np.asarray(X)[:, places]
+        return X[:, places] if sp.issparse(X) else np.asarray(X)[:, places]
     some = [names[place] for place in places]
     return X.select(some) if hasattr(X, "column_names") else X[some]
 

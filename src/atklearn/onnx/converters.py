@@ -17,6 +17,10 @@ from sklearn.base import BaseEstimator, is_classifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from atklearn.correction.classifier import TailCorrectedClassifier
+from atklearn.correction.corrected import TailCorrected
+from atklearn.correction.regressor import TailCorrectedRegressor
+from atklearn.correction.rows import RowEncoder
 from atklearn.estimators.linear import ATkClassifier, ATkRegressor
 from atklearn.estimators.search import ATkClassifierCV, ATkRegressorCV
 from atklearn.estimators.streaming import SGDATkClassifier, SGDATkRegressor
@@ -32,8 +36,8 @@ if TYPE_CHECKING:
 
 __all__ = ["CLASSIFIERS", "REGRESSORS", "register_converters", "to_onnx"]
 
-CLASSIFIERS = (ATkClassifier, ATkClassifierCV, SGDATkClassifier, ATkSVC)
-REGRESSORS = (ATkRegressor, ATkRegressorCV, SGDATkRegressor, ATkSVR)
+CLASSIFIERS = (ATkClassifier, ATkClassifierCV, SGDATkClassifier, ATkSVC, TailCorrectedClassifier)
+REGRESSORS = (ATkRegressor, ATkRegressorCV, SGDATkRegressor, ATkSVR, TailCorrectedRegressor)
 _KERNELS = ("linear", "poly", "rbf", "sigmoid")
 _OPTIONS = {
     "zipmap": [True, False, "columns"],
@@ -52,7 +56,8 @@ def to_onnx(model: BaseEstimator, X: npt.ArrayLike, *, raw_scores: bool = False,
     Parameters
     ----------
     model : estimator
-        Linear or kernel machine, alone, or inside what skl2onnx converts: pipelines, searches, ensembles.
+        Linear or kernel machine, alone, or inside what skl2onnx converts: pipelines, searches, ensembles. Or a tail
+        correction, of numbers, on models that skl2onnx converts.
     X : {array, DataFrame} of shape (n_samples, n_features)
         Some rows of what the graph will be given: only their types count. Of float32, predictions are float32.
     raw_scores : bool, default=False
@@ -101,20 +106,27 @@ def register_converters() -> None:
         )
     for regressor in REGRESSORS:
         update_registered_converter(regressor, "ATkLearnRegressor", _regressor_outputs, _convert_regressor)
+    update_registered_converter(RowEncoder, "ATkLearnRowEncoder", _encoder_outputs, _convert_encoder)
 
 
 def _check_exportable(model: BaseEstimator) -> None:
     """Refuse what has no graph: models that are not fitted, live on tensors, or have a kernel of their own."""
     name = type(model).__name__
     is_kernel = isinstance(model, KernelATk)
-    check_is_fitted(model, "dual_coef_" if is_kernel else "coef_")
+    is_corrected = isinstance(model, TailCorrected)
+    check_is_fitted(model, "estimator_" if is_corrected else "dual_coef_" if is_kernel else "coef_")
+    if is_corrected and getattr(model.encoder_, "encoder_", None) is not None:
+        raise ValueError(
+            f"{name} is expected to see nothing but numbers of X to be exported to ONNX, got categories or text; "
+            'name the columns of numbers in features, or use features="prediction".'
+        )
     if is_kernel and model.kernel not in _KERNELS:
         kind = "a function" if callable(model.kernel) else repr(model.kernel)
         raise ValueError(
             f"{name} is expected to have one of the kernels {', '.join(_KERNELS)} to be exported to ONNX, got {kind}; "
             "fit one of these."
         )
-    home = None if is_kernel else kept_home(model.coef_)
+    home = None if is_kernel or is_corrected else kept_home(model.coef_)
     if home is not None:
         raise ValueError(
             f"{name} is expected to be fitted on arrays to be exported to ONNX, got one that lives on {home}; "
@@ -200,7 +212,9 @@ def _scores_of(operator: Operator, container: ModelComponentContainer) -> tuple[
     in_float = isinstance(given.type, FloatTensorType) and not isinstance(model, KernelATk)
     graph = Graph(np.float32 if in_float else np.float64, container.target_opset)
     is_double = isinstance(given.type, DoubleTensorType)
-    X = given if in_float or is_double else graph.cast(given, TensorProto.DOUBLE)
+    # Models beneath a correction are told of the type of X themselves.
+    is_number = in_float or is_double or isinstance(model, TailCorrected)
+    X = given if is_number else graph.cast(given, TensorProto.DOUBLE)
     return graph, graph.scores(model, X), TensorProto.DOUBLE if is_double else TensorProto.FLOAT
 
 
@@ -222,3 +236,18 @@ def _convert_regressor(scope: Scope, operator: Operator, container: ModelCompone
     graph, scores, leaving = _scores_of(operator, container)
     names = [operator.outputs[0].full_name]
     graph.node(OnnxIdentity, graph.cast(scores, leaving), output_names=names).add_to(scope, container)
+
+
+def _encoder_outputs(operator: Operator) -> None:
+    """Set the type of the numbers."""
+    _set_scores(operator, 0, list(operator.inputs[0].type.shape))
+
+
+def _convert_encoder(scope: Scope, operator: Operator, container: ModelComponentContainer) -> None:
+    """Add the nodes of numbers without missing ones."""
+    given, output = operator.inputs[0], operator.outputs[0]
+    is_double = isinstance(output.type, DoubleTensorType)
+    graph = Graph(np.float64 if is_double else np.float32, container.target_opset)
+    X = graph.cast(given, TensorProto.DOUBLE if is_double else TensorProto.FLOAT)
+    imputed = graph.imputed(operator.raw_operator, X)
+    graph.node(OnnxIdentity, imputed, output_names=[output.full_name]).add_to(scope, container)

@@ -12,9 +12,15 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from onnx import TensorProto
 from skl2onnx.algebra import onnx_ops as ops
-from sklearn.base import BaseEstimator
+from skl2onnx.algebra.onnx_operator import OnnxSubEstimator
+from sklearn.base import BaseEstimator, is_classifier
+from sklearn.frozen import FrozenEstimator
 
+from atklearn.correction.classifier import CERTAIN
+from atklearn.correction.corrected import TailCorrected
+from atklearn.correction.rows import FARTHEST, RowEncoder, RowView
 from atklearn.estimators.svm import KernelATk
+from atklearn.runtime.messages import shown
 
 if TYPE_CHECKING:
     from skl2onnx.algebra.onnx_operator import OnnxOperator
@@ -60,6 +66,8 @@ class Graph:
 
     def scores(self, model: BaseEstimator, X: Node) -> OnnxOperator:
         """Return ``f(x) + b``, shape (n_samples, n_problems)."""
+        if isinstance(model, TailCorrected):
+            return self._corrected(model, X)
         if not isinstance(model, KernelATk) or model.kernel == "linear":
             return self._affine(X, model.coef_, model.intercept_)
         if len(model.support_) == 0:  # nothing but the intercept: a model that collapsed
@@ -86,6 +94,75 @@ class Graph:
         if model.kernel == "sigmoid":
             return self.node(ops.OnnxTanh, products)
         return self.node(ops.OnnxPow, products, self.number([model.degree]))
+
+    def imputed(self, encoder: RowEncoder, X: Node) -> Node:
+        """Return numbers, medians in the place of those that are not finite."""
+        if not encoder.medians_:  # of a sparse matrix
+            return X
+        is_finite = self.node(ops.OnnxEqual, self.node(ops.OnnxSub, X, X), self.number([0.0]))
+        return self.node(ops.OnnxWhere, is_finite, X, self.number([list(encoder.medians_.values())]))
+
+    def _corrected(self, model: TailCorrected, X: Node) -> OnnxOperator:
+        """Return corrected predictions, as :class:`atklearn.correction.layer.Layer` does."""
+        found = [self._predictions(each, model, X) for each in (model.estimator_, *model.experts_)]
+        own, layer = found[0], model.layer_
+        if layer is None:
+            return self._within(own, *((-np.inf, np.inf) if is_classifier(model) else (model.least_, np.inf)))
+        seen = self._standardised(layer.view, found, model, X)
+        added = self._affine(seen, layer.model.weights, layer.model.intercepts)
+        if not layer.adds:
+            added = self.node(ops.OnnxSub, added, own)
+        return self._within(
+            self.node(ops.OnnxAdd, own, self._within(added, *(limit.T for limit in layer.limits))), *layer.bounds
+        )
+
+    def _predictions(self, each: BaseEstimator, model: TailCorrected, X: Node) -> OnnxOperator:
+        """Return the predictions of a model beneath, shape (n_samples, n_problems): of a classifier, logits."""
+        each = each.estimator if isinstance(each, FrozenEstimator) else each
+        if not is_classifier(model):
+            return self._cast(self._of(each, X))
+        if not np.array_equal(each.classes_, model.classes_):
+            raise ValueError(
+                f"{type(model).__name__} is expected to have models of all its classes to be exported to ONNX, got "
+                f"{type(each).__name__} of {shown(list(each.classes_))}; fit it on rows of all classes."
+            )
+        predicted = [1] if len(each.classes_) == 2 else range(len(each.classes_))
+        given = self._columns(self._cast(self._of(each, X, zipmap=False)[1]), predicted)
+        given = self._within(given, CERTAIN, 1.0 - CERTAIN)
+        complement = self.node(ops.OnnxSub, self.number([1.0]), given)
+        return self.node(ops.OnnxLog, self.node(ops.OnnxDiv, given, complement))
+
+    def _standardised(self, view: RowView, predictions: list[OnnxOperator], model: TailCorrected, X: Node) -> Node:
+        """Return what the correction sees, shape (n_samples, n_predictions + n_columns)."""
+        parts = [*predictions]
+        if view.columns.size:
+            given = X
+            if isinstance(model.features, list):
+                names = list(getattr(model, "feature_names_in_", []))
+                given = self._columns(X, [names.index(each) if each in names else each for each in model.features])
+            parts.append(self._columns(self._cast(self._of(model.encoder_, given)), view.columns))
+        seen = self.node(ops.OnnxConcat, *parts, axis=1) if len(parts) > 1 else parts[0]
+        centred = self.node(ops.OnnxSub, seen, self.number([view.centers]))
+        farthest = np.where(np.arange(view.scales.size) < view.n_predictions, np.finfo(self.dtype).max, FARTHEST)
+        return self._within(self.node(ops.OnnxDiv, centred, self.number([view.scales])), -farthest, farthest)
+
+    def _of(self, model: BaseEstimator, X: Node, **options: object) -> OnnxOperator:
+        """Return the outputs of another model."""
+        return OnnxSubEstimator(model, X, op_version=self.opset, options=options or None)
+
+    def _columns(self, X: Node, places: npt.ArrayLike) -> OnnxOperator:
+        return self.node(ops.OnnxGather, X, np.asarray(places, dtype=np.int64), axis=1)
+
+    def _cast(self, node: Node) -> OnnxOperator:
+        """Return numbers in the type that is computed with."""
+        return self.cast(node, TensorProto.FLOAT if self.dtype is np.float32 else TensorProto.DOUBLE)
+
+    def _within(self, node: OnnxOperator, least: npt.ArrayLike, most: npt.ArrayLike) -> OnnxOperator:
+        """Return numbers that are cut off at limits, where these are finite."""
+        for limit, kind in ((least, ops.OnnxMax), (most, ops.OnnxMin)):
+            if np.isfinite(limit).all():
+                node = self.node(kind, node, self.number(limit).reshape(1, -1))
+        return node
 
     def labels(self, scores: Node, classes: npt.NDArray[np.generic]) -> OnnxOperator:
         """Return the chosen labels: by the sign for two classes, else by the largest score."""

@@ -13,9 +13,13 @@ import numpy as np
 import pandas as pd
 import skops.io
 from scipy.sparse import csr_array
+from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor
+from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from atklearn.correction.classifier import TailCorrectedClassifier
+from atklearn.correction.regressor import TailCorrectedRegressor
 from atklearn.estimators.linear import ATkClassifier, ATkRegressor
 from atklearn.losses.individual import INDIVIDUAL_LOSSES, Task
 from atklearn.runtime.files import write_whole
@@ -29,6 +33,8 @@ from atklearn.tables.tabular import TabularData
 __all__ = ["check_model_path", "load_model", "save_model"]
 
 _SUFFIX = ".skops"
+# Of LightGBM, what a correction may be put on; what they hold, boosted models of ours hold, too.
+_BOOSTERS = frozenset({"lightgbm.sklearn.LGBMClassifier", "lightgbm.sklearn.LGBMRegressor"})
 _PER_BYTE = 3  # bytes of memory that a byte of an expanded model takes while it is loaded
 
 
@@ -166,4 +172,8 @@ def _trusted_types() -> frozenset[str]:
         data = TabularData("", sparse, count % 2, task, "", None, None, count, "")
         loss = FAMILIES[model]().losses(task)[0]
         saved.append(fit_recommended(data, Recommendation(loss, "plain", 1.0, 1.0, (1.0, 0.5), "", model)))
-    return frozenset(skops.io.get_untrusted_types(data=skops.io.dumps(saved)))
+    trees = HistGradientBoostingRegressor(max_iter=1), ExtraTreesRegressor(1)  # what corrections have by default
+    saved.append(TailCorrectedRegressor(trees[0], k=1.0, C=1.0, experts=[trees[1]]).fit(count[:, None], count % 7))
+    saved.append(TailCorrectedClassifier(LogisticRegression(), k=1.0, C=1.0).fit(count[:, None], count % 2))
+    boosters = _BOOSTERS if has_boosting() else frozenset()
+    return boosters.union(skops.io.get_untrusted_types(data=skops.io.dumps(saved)))
