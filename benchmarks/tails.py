@@ -19,7 +19,6 @@ import argparse
 import json
 import warnings
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -40,13 +39,15 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from atklearn import SquaredError
 from atklearn.boosting import ATkBoostingRegressor
 from atklearn.correction.classifier import CAPS
-from atklearn.correction.corrected import CS, KS, RULE
-from atklearn.correction.cross_fitting import FittedModel, cross_fit, fit_models
+from atklearn.correction.corrected import CS, KS, RULE, SURE
+from atklearn.correction.cross_fitting import FittedModel, cross_fit, cross_fit_apart, fit_models, linear_share
+from atklearn.correction.evidence import lead_of
 from atklearn.correction.layer import Classes, CorrectionFold, Layer, Numbers, OutOfFold, mean_of_worst
 from atklearn.encoding.encoded import ProblemEncoder
 from atklearn.losses.individual import LogLoss
-from atklearn.selection.choosing import Criterion, Search, corrected_standard_error
+from atklearn.selection.choosing import Criterion, Search
 from atklearn.selection.folds import WorstLosses
+from atklearn.selection.paths import grid_cells
 
 RESULTS = Path(__file__).parent / "results" / "tails"
 FOLDS = 5
@@ -133,7 +134,7 @@ class Asked(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """A cell, and how far it is ahead of the base out of fold, relative to the tail, with the error of that."""
+    """A cell, and its lead on rows left out, chosen without them, relative to the tail, with the error of that."""
 
     cell: tuple[int, int]
     lead: float
@@ -141,78 +142,85 @@ class Choice(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """A training part, cut into folds."""
+    """A training part, cut into folds, and what the base predicts of the rows left out."""
 
     target: Any
     mass: np.ndarray
     splits: list[tuple[np.ndarray, np.ndarray]]
-    own: np.ndarray  # out-of-fold predictions of the base, shape (n, 1)
+    own: np.ndarray  # shape (n, 1)
 
-    def incumbent(self, tail: float) -> np.ndarray:
-        """Return score and cost of the base on every fold."""
-        return np.array([self.measured(self.own[test, 0], test, tail) for _, test in self.splits])
-
-    def measured(self, predicted: np.ndarray, rows: np.ndarray, tail: float) -> tuple[float, float]:
-        """Return score and cost of predictions of some rows."""
+    def errors(self, predicted: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Return how wrong predictions of some rows are."""
         target = self.target.take(rows)
-        errors = target.errors(np.clip(predicted, *target.bounds(np.inf))[None])
-        return -mean_of_worst(errors, self.mass[rows], tail), target.cost(errors, self.mass[rows])
+        return target.errors(np.clip(predicted, *target.bounds(np.inf))[None])
 
-    def choice(self, cells: np.ndarray, ks: np.ndarray, values: np.ndarray, asked: Asked) -> Choice:
-        """Return what the rule of the estimators makes of cells, shape (n_folds, n_ks, n_values, 2)."""
+    def base_errors(self) -> list[np.ndarray]:
+        """Return how wrong the base is, fold by fold."""
+        return [self.errors(self.own[test, 0], test) for _, test in self.splits]
+
+    def choice(self, errors: list[np.ndarray], asked: Asked) -> Choice:
+        """Return what the rule of the estimators takes of cells, by their errors, of shape (n_ks, n_values, n_rows)."""
+        n_ks, n_values = errors[0].shape[:2]
+        base = self.base_errors()
+
+        def measured(sizes: np.ndarray) -> tuple[float, float]:
+            ones = np.ones(sizes.size)
+            return -mean_of_worst(sizes, ones, asked.tail), self.target.cost(sizes, ones)
+
         criterion = Criterion("worst", WorstLosses(asked.tail), asked.budget, asked.rule)
-        before, ratio = self.incumbent(asked.tail), 1.0 / (FOLDS - 1)
-        search = Search([None] * len(self.splits), None, criterion, ks, values, ratio, incumbent=before)
-        search.__dict__["cells"] = cells
+        search = Search(
+            [None] * len(errors), None, criterion, np.arange(1.0, n_ks + 1.0), np.arange(float(n_values)),
+            1.0 / (FOLDS - 1), incumbent=np.array([measured(sizes) for sizes in base]),
+        )  # fmt: skip
+        search.cells[:] = [[[measured(sizes) for sizes in row] for row in fold] for fold in errors]
+        after = []
+        for place, fold in enumerate(errors):
+            found = search.selection(without=place)
+            after.append(fold[found.chosen] if found.is_ahead else base[place])
         found = search.selection()
-        lead = found.scores[(slice(None), *found.chosen)] - found.incumbent
-        size = float(np.abs(found.incumbent).mean())
-        is_affordable = found.prices[found.chosen] <= asked.budget + 1e-9
-        mean = float(lead.mean()) / size if is_affordable else -1.0
-        return Choice(found.chosen, mean, float(corrected_standard_error(lead, ratio)) / size)
+        before = np.concatenate(base)
+        lead, error = lead_of(before, np.concatenate(after), np.ones(before.size), asked.tail)
+        tail = mean_of_worst(before, np.ones(before.size), asked.tail)
+        return Choice(found.chosen, lead / tail if found.is_ahead else -1.0, SURE * error / tail)
 
 
 class Corrections:
     """All corrections of a grid on one view of the rows: chosen for any tail and budget, predicting the test part."""
 
-    def __init__(self, problem: Problem, predictions: np.ndarray, X: np.ndarray, pairs: np.ndarray) -> None:
-        self.problem, self.pairs = problem, pairs
-        self.rows = OutOfFold(predictions, X, problem.target, problem.mass, 1)
-        self.folds = [CorrectionFold(self.rows, split, KS, pairs, 0.1) for split in problem.splits]
-        self.layers = [list(fold.layers()) for fold in self.folds]
+    def __init__(self, problem: Problem, of_folds: list[OutOfFold], rows: OutOfFold, pairs: np.ndarray) -> None:
+        self.problem, self.pairs, self.rows = problem, pairs, rows
+        self.errors = []
+        for own, split in zip(of_folds, problem.splits, strict=True):
+            fold = CorrectionFold(own, split, KS, pairs, 0.1)
+            sizes = np.full((KS.size, len(pairs), split[1].size), np.nan)
+            for i, j, predicted in fold.predicted():
+                sizes[i, j] = problem.target.take(split[1]).errors(predicted)
+            self.errors.append(sizes)
         self.fitted: dict[tuple[int, int], Layer] = {}
 
-    def cells(self, tail: float) -> np.ndarray:
-        """Return score and cost of every cell on every fold."""
-        cells = np.full((len(self.folds), KS.size, len(self.pairs), 2), np.nan)
-        for out, fold, layers in zip(cells, self.folds, self.layers, strict=True):
-            judge = replace(fold, tail=tail)
-            for i, j, layer in layers:
-                out[i, j] = judge.score(layer)
-        return cells
-
-    def chosen(self, cells: np.ndarray, asked: Asked, ks: slice, values: Any) -> Choice:
+    def chosen(self, asked: Asked, ks: slice, values: Any) -> Choice:
         """Return what is chosen among the cells of the slice."""
-        found = self.problem.choice(cells[:, ks][:, :, values], KS[ks], self.pairs[values, 0], asked)
+        found = self.problem.choice([sizes[ks][:, values] for sizes in self.errors], asked)
         i, j = found.cell
         return found._replace(cell=(int(np.arange(KS.size)[ks][i]), int(np.arange(len(self.pairs))[values][j])))
 
     def predict(self, cell: tuple[int, int], predictions: np.ndarray, X: np.ndarray) -> np.ndarray:
         """Return the predictions of a cell that is fitted to all rows."""
         if cell not in self.fitted:
-            every = np.arange(len(self.problem.mass))
             i, j = cell
-            fold = CorrectionFold(self.rows, (every, every), KS[[i]], self.pairs[[j]], 0.1)
-            self.fitted[cell] = next(fold.layers())[2]
+            C, cap = self.pairs[j]
+            rows, view = self.rows, self.rows.view()
+            seen = view.transform(rows.predictions, rows.X)
+            problems = rows.target.encoder.on(seen, rows.target.response(rows.own), rows.mass)
+            ((_, _, solutions),) = grid_cells(problems, [KS[i]], [C], 1e-4, 1000)
+            self.fitted[cell] = Layer.on(rows, view, seen, problems.coefficients(solutions), cap)
         return self.fitted[cell].decision(predictions, X)[0]
 
 
 def among(problem: Problem, candidates: list[np.ndarray], asked: Asked) -> Choice:
     """Return which out-of-fold predictions the rule takes."""
-    cells = np.array(
-        [[[problem.measured(each[test], test, asked.tail) for each in candidates]] for _, test in problem.splits]
-    )
-    return problem.choice(cells, np.ones(1), np.arange(len(candidates), dtype=float), asked)
+    errors = [np.array([[problem.errors(each[test], test) for each in candidates]]) for _, test in problem.splits]
+    return problem.choice(errors, asked)
 
 
 def mixes(base: np.ndarray, others: list[np.ndarray], shares: tuple[float, ...]) -> list[np.ndarray]:
@@ -234,7 +242,15 @@ def of_numbers(base: str, X: np.ndarray, y: np.ndarray, unseen: np.ndarray, trut
     if base == "trees":
         named |= {"fourth": FourthPower()} | {f"boosted {k}": boosted(k) for k in BOOSTED_KS}
     models = [FittedModel(model, {}) for model in named.values()]
-    left_out, _ = cross_fit(models, X, y, splits, predict_numbers, 1)
+    sample = np.random.default_rng(0).permutation(y.size)[:400]
+    left_out, _, sampled = cross_fit(models, X, y, splits, predict_numbers, 1, sample)
+    kept_apart = [left_out] * FOLDS
+    if linear_share(sampled[..., :1], X[sample]) > 0.5:
+        kept_apart = [left_out.copy() for _ in splits]
+        for own, (there, values) in zip(
+            kept_apart, cross_fit_apart(models[:1], X, y, splits, predict_numbers, 1), strict=True
+        ):
+            own[there, :1] = values
     new = np.column_stack([model.predict(unseen) for model in fit_models(models, X, y, 1)])
     places = {name: place for place, name in enumerate(named)}
     target = Numbers(encoder, y, least)
@@ -253,9 +269,11 @@ def of_numbers(base: str, X: np.ndarray, y: np.ndarray, unseen: np.ndarray, trut
     grids = {}
     for name, (who, sees_X) in views.items():
         columns = [places[each] for each in who]
-        both = (left_out[:, columns], X if sees_X else empty), (new[:, columns], unseen if sees_X else empty_new)
-        grids[name] = Corrections(problem, *both[0], pairs), both[1]
-    grids["linear AT_k"] = Corrections(problem, nothing, X, pairs), (none_new, unseen)
+        of_folds = [OutOfFold(own[:, columns], X if sees_X else empty, target, mass, 1) for own in kept_apart]
+        rows = OutOfFold(left_out[:, columns], X if sees_X else empty, target, mass, 1)
+        grids[name] = Corrections(problem, of_folds, rows, pairs), (new[:, columns], unseen if sees_X else empty_new)
+    rows = OutOfFold(nothing, X, target, mass, 1)
+    grids["linear AT_k"] = Corrections(problem, [rows] * FOLDS, rows, pairs), (none_new, unseen)
     spread = float(np.std(y - left_out[:, 0]))
     shifts = [spread * step for step in np.linspace(-1.0, 1.0, 21)]
     rivals = {"shift": ([left_out[:, 0] + each for each in shifts], [new[:, 0] + each for each in shifts])}
@@ -278,7 +296,6 @@ def of_numbers(base: str, X: np.ndarray, y: np.ndarray, unseen: np.ndarray, trut
     found: dict[str, Any] = {"base": plain, "least": float(new[:, 0].min())}
     lowest = np.inf
     for tail in TAILS:
-        cells = {name: grid.cells(tail) for name, (grid, _) in grids.items()}
         for budget in BUDGETS:
             key = f"{tail}|{budget}"
             for name, (grid, (predictions, features)) in grids.items():
@@ -286,11 +303,11 @@ def of_numbers(base: str, X: np.ndarray, y: np.ndarray, unseen: np.ndarray, trut
                 if name.startswith("AT_k on [f"):
                     kinds[name.replace("AT_k", "k = n")] = slice(-1, None)
                 for kind, ks in kinds.items():
-                    choice = grid.chosen(cells[name], Asked(tail, budget), ks, slice(None))
+                    choice = grid.chosen(Asked(tail, budget), ks, slice(None))
                     predicted = grid.predict(choice.cell, predictions, features)
                     lowest = min(lowest, float(predicted.min()))
                     found[f"{kind}|{key}"] = [*choice[1:], *measures(predicted)]
-                choice = grid.chosen(cells[name], Asked(tail, budget, OTHER_RULE), slice(None), slice(None))
+                choice = grid.chosen(Asked(tail, budget, OTHER_RULE), slice(None), slice(None))
                 found[f"{name}, {OTHER_RULE}|{key}"] = [
                     *choice[1:],
                     *measures(grid.predict(choice.cell, predictions, features)),
@@ -311,16 +328,20 @@ def of_classes(X: np.ndarray, y: np.ndarray, unseen: np.ndarray, truth: np.ndarr
     codes, new_codes = (y > 0).astype(int), (truth > 0).astype(int)
     splits = list(StratifiedKFold(FOLDS, shuffle=True, random_state=0).split(X, codes))
     models = [FittedModel(HistGradientBoostingClassifier(random_state=0), {})]
-    left_out, _ = cross_fit(models, X, codes, splits, predict_logits, 1)
+    left_out, _, _ = cross_fit(models, X, codes, splits, predict_logits, 1)
     new = predict_logits(fit_models(models, X, codes, 1)[0], unseen)
-    problem = Problem(Classes(encoder, codes, 2), np.ones(y.size), splits, left_out)
+    target, mass = Classes(encoder, codes, 2), np.ones(y.size)
+    problem = Problem(target, mass, splits, left_out)
     caps = special.logit(np.array(CAPS))
     pairs = np.array([(C, cap) for C in CS for cap in caps])
     uncapped = np.flatnonzero(np.isinf(pairs[:, 1]))
     empty, empty_new = np.empty((y.size, 0)), np.empty((truth.size, 0))
     grids = {
-        "[f, X]": (Corrections(problem, left_out, X, pairs), (new, unseen)),
-        "f": (Corrections(problem, left_out, empty, pairs), (new, empty_new)),
+        name: (Corrections(problem, [rows] * FOLDS, rows, pairs), (new, features))
+        for name, rows, features in (
+            ("[f, X]", OutOfFold(left_out, X, target, mass, 1), unseen),
+            ("f", OutOfFold(left_out, empty, target, mass, 1), empty_new),
+        )
     }
     every = np.arange(len(pairs))
     test = Classes(encoder, new_codes, 2)
@@ -333,7 +354,6 @@ def of_classes(X: np.ndarray, y: np.ndarray, unseen: np.ndarray, truth: np.ndarr
 
     found: dict[str, Any] = {"base": measures(new[:, 0])}
     for tail in CLASS_TAILS:
-        cells = {name: grid.cells(tail) for name, (grid, _) in grids.items()}
         for budget in BUDGETS:
             key = f"{tail}|{budget}"
             for name, (grid, (predictions, features)) in grids.items():
@@ -343,7 +363,7 @@ def of_classes(X: np.ndarray, y: np.ndarray, unseen: np.ndarray, truth: np.ndarr
                     (f"k = n on {name}, cap", slice(-1, None), every),
                     (f"k = n on {name}", slice(-1, None), uncapped),
                 ):
-                    choice = grid.chosen(cells[name], Asked(tail, budget), ks, values)
+                    choice = grid.chosen(Asked(tail, budget), ks, values)
                     predicted = grid.predict(choice.cell, predictions, features)
                     found[f"{kind}|{key}"] = [*choice[1:], *measures(predicted)]
             choice = among(problem, [np.clip(left_out[:, 0], -cap, cap) for cap in caps], Asked(tail, budget))

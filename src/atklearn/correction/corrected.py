@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self, TypeAlias
 
@@ -20,7 +21,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metadata_routing import UNUSED, MetadataRouter, MethodMapping, _routing_enabled, process_routing
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, has_fit_parameter, validate_data
 
-from atklearn.correction.cross_fitting import FittedModel, cross_fit, fit_models
+from atklearn.correction.cross_fitting import FittedModel, cross_fit, cross_fit_apart, fit_models, linear_share
 from atklearn.correction.evidence import TailProfile
 from atklearn.correction.layer import CorrectionFold, Layer, OutOfFold, Target
 from atklearn.correction.rows import RowEncoder
@@ -34,7 +35,7 @@ from atklearn.runtime.messages import shown, stack_level
 from atklearn.selection.choosing import Criterion, Search, Selection
 from atklearn.selection.folds import Places, Split, WorstLosses
 
-__all__ = ["CS", "FEWEST_ROWS", "KS", "RULE", "Splitter", "TailCorrected"]
+__all__ = ["CS", "FEWEST_ROWS", "KS", "RULE", "SURE", "Splitter", "TailCorrected"]
 
 Splitter: TypeAlias = BaseCrossValidator | Iterable[tuple[npt.ArrayLike, npt.ArrayLike]] | int | str
 
@@ -46,6 +47,12 @@ RULE = "one_standard_error"
 # Smaller k are not tried on a fold where one costs so much more than the budget.
 _FAR_BEYOND = 0.2
 _FOLDS = 5
+# Models of different folds differ by what was left out of them; where this part of it is linear in what the correction
+# sees, it could tell. It is looked at on so many rows.
+_LINEAR = 0.5
+_SAMPLED = 400
+# The lead on rows left out that is not chance, in standard errors: one-sided, one time in twenty.
+SURE = 1.645
 FEWEST_ROWS = 8  # to fit a correction on
 
 
@@ -105,7 +112,9 @@ class TailCorrected(BaseEstimator, ABC):
         models, split_params = self._models(X, sample_weight, params)
         parts = self._splitter(y).split(X, y, **split_params)
         splits: list[Split] = [(np.asarray(train), np.asarray(test)) for train, test in parts]
-        predictions, known = cross_fit(models, X, y, splits, self._predict, self.n_jobs)
+        random = check_random_state(self.random_state)
+        sample = random.permutation(len(y))[:_SAMPLED]
+        predictions, known, sampled = cross_fit(models, X, y, splits, self._predict, self.n_jobs, sample)
         if known.size < len(y):
             warnings.warn(
                 f"cv leaves {len(y) - known.size} of {len(y)} rows without out-of-fold predictions; the correction is "
@@ -115,29 +124,51 @@ class TailCorrected(BaseEstimator, ABC):
             )
         known = known[mass[known] > 0.0]
         rows = OutOfFold(predictions, features, target, mass, self._n_problems)
-        cap = self._choose(rows, splits, known)
+        of_folds = self._kept_apart(rows, models, X, y, splits, known, sampled, sample)
+        some = known if known.size <= _CHOICE_ROWS else np.sort(random.choice(known, _CHOICE_ROWS, replace=False))
+        cap = self._choose(of_folds, splits, some)
         if self.is_corrected_:
-            self._fit_layer(rows.take(known), cap, weighted=sample_weight is not None)
+            whole = known.size == len(y)
+            self._fit_layer(rows if whole else rows.take(known), cap, weighted=sample_weight is not None)
         else:
             models = models[:1]
             self.correction_ = self.layer_ = None
         self.estimator_, *self.experts_ = fit_models(models, X, y, self.n_jobs)
         return self
 
-    def _choose(self, rows: OutOfFold, splits: Sequence[Split], known: Places) -> float:
+    def _kept_apart(
+        self, rows: OutOfFold, models: list[FittedModel], X: Any, y: npt.NDArray[Any], splits: Sequence[Split],
+        known: Places, sampled: Array, sample: Places,
+    ) -> list[OutOfFold]:  # fmt: skip
+        """Return the rows as every fold may see them: see :func:`cross_fit_apart`, for models that need it."""
+        view, width = rows.take(known).view(), self._n_problems
+        seen = view.transform(rows.predictions[sample], rows.X[sample])[:, view.n_predictions :]
+        columns = [np.arange(width) + place * width for place in range(len(models))]
+        needed = [place for place, own in enumerate(columns) if linear_share(sampled[..., own], seen) > _LINEAR]
+        if not needed:
+            return [rows] * len(splits)
+        found = cross_fit_apart([models[place] for place in needed], X, y, splits, self._predict, self.n_jobs)
+        own, of_folds = np.concatenate([columns[place] for place in needed]), []
+        for there, values in found:
+            predictions = rows.predictions.copy()
+            if there.size:
+                predictions[np.ix_(there, own)] = values
+            of_folds.append(rows._replace(predictions=predictions))
+        return of_folds
+
+    def _choose(self, of_folds: Sequence[OutOfFold], splits: Sequence[Split], known: Places) -> float:
         """Choose k and C on the rows left out, and publish what that brings and costs; return the cap chosen."""
-        random = check_random_state(self.random_state)
-        some = known if known.size <= _CHOICE_ROWS else np.sort(random.choice(known, _CHOICE_ROWS, replace=False))
+        rows = of_folds[0]
         among = np.zeros(len(rows.mass), dtype=bool)
-        among[some] = True
+        among[known] = True
         warn_of_one_row(self.k)
         total = float(rows.mass[known].sum())
         ks = KS if self.k == "auto" else np.array([min(resolve_k(self.k, total) / total, 1.0)])
         pairs = np.array([(C, cap) for C in self._Cs(rows) for cap in self._caps()])
         most = np.inf if self.at_most is None else (1.0 + self.at_most) * (1.0 + _FAR_BEYOND)
         folds = [
-            CorrectionFold(rows, (train[among[train]], test[among[test]]), ks, pairs, self.tail, most)
-            for train, test in splits
+            CorrectionFold(own, (train[among[train]], test[among[test]]), ks, pairs, self.tail, most)
+            for own, (train, test) in zip(of_folds, splits, strict=True)
         ]
         folds = [fold for fold in folds if self._is_enough(rows, fold.split)]
         if not folds:
@@ -149,13 +180,17 @@ class TailCorrected(BaseEstimator, ABC):
         measure = f"worst {100 * self.tail:g} % of the {self._errors}"
         criterion = Criterion(measure, WorstLosses(self.tail), np.inf if self.at_most is None else self.at_most, RULE)
         sizes = [rows.mass[fold.split[1]].sum() / rows.mass[fold.split[0]].sum() for fold in folds]
-        before = np.array([fold.score(None) for fold in folds])
+        before = np.array([fold.score(fold.unseen.plain) for fold in folds])
         search = Search(folds, None, criterion, ks, pairs[:, 0], float(np.mean(sizes)), incumbent=before)
         search.run(self.n_jobs)
-        self.selection_ = search.selection()
+        selection = search.selection()
         is_asked = self.k != "auto" and self.C is not None
-        self.is_corrected_ = is_asked or self.selection_.is_ahead
-        self.profile_ = _profile(search, folds, rows, is_asked)
+        self.profile_ = _profile(search, folds, is_asked)
+        if selection.is_ahead and self.profile_.lead <= SURE * self.profile_.lead_error:
+            reason = f"The model as it was: no correction lowers the {measure} by more than chance may."
+            selection = replace(selection, is_ahead=False, reason=reason)
+        self.selection_ = selection
+        self.is_corrected_ = is_asked or selection.is_ahead
         place = self.profile_.shares.index(self.tail)
         if not self.is_corrected_:
             self.profile_ = self.profile_.uncorrected()
@@ -328,24 +363,23 @@ def _weights_for(model: BaseEstimator, sample_weight: Any) -> dict[str, Any]:
     return {"sample_weight": sample_weight} if has_fit_parameter(model, "sample_weight") else {}
 
 
-def _profile(search: Search, folds: Sequence[CorrectionFold], rows: OutOfFold, is_asked: bool) -> TailProfile:
+def _profile(search: Search, folds: Sequence[CorrectionFold], is_asked: bool) -> TailProfile:
     """Return the profile of the rows that folds judge on, every fold with what is chosen without it."""
     found: dict[str, list[Array]] = {"plain": [], "corrected": [], "average": []}
     for place, fold in enumerate(folds):
         selection = search.selection(without=place if len(folds) > 1 else None)
-        unseen = rows.take(fold.split[1])
-        layers: dict[tuple[int, int] | None, Layer | None] = {None: None}
-        cells = {
-            "plain": None,
-            "corrected": selection.chosen if is_asked or selection.is_ahead else None,
-            "average": selection.average,
-        }
-        for name, cell in cells.items():
-            if cell not in layers:
-                assert cell is not None
-                one = fold.over(np.array(cell[:1]), np.array(cell[1:]), np.inf)
-                layers[cell] = next(layer for _, _, layer in one.layers())
-            found[name].append(unseen.predicted(layers[cell]))
+        is_ahead = is_asked or selection.is_ahead
+        cells = {selection.average, *([selection.chosen] if is_ahead else [])}
+        predicted = {cell: _predicted(fold, *cell) for cell in cells}
+        found["plain"].append(fold.unseen.plain)
+        found["corrected"].append(predicted[selection.chosen] if is_ahead else fold.unseen.plain)
+        found["average"].append(predicted[selection.average])
+    target, mass = folds[0].rows.target, folds[0].rows.mass
     judged = np.concatenate([fold.split[1] for fold in folds])
-    predicted = {name: np.hstack(parts) for name, parts in found.items()}
-    return TailProfile.of(rows.target.take(judged), rows.mass[judged], predicted, folds[0].tail)
+    together = {name: np.hstack(parts) for name, parts in found.items()}
+    return TailProfile.of(target.take(judged), mass[judged], together, folds[0].tail)
+
+
+def _predicted(fold: CorrectionFold, k: int, pair: int) -> Array:
+    """Return what one cell predicts of the rows that a fold judges on."""
+    return next(fold.over(np.array([k]), np.array([pair]), np.inf).predicted())[2]

@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from atklearn.correction.layer import Target, mean_of_worst
+from atklearn.losses.aggregate import ranked_loss
 from atklearn.losses.individual import Array
 
-__all__ = ["SHARES", "TailProfile"]
+__all__ = ["SHARES", "TailProfile", "lead_of"]
 
 SHARES = (0.2, 0.1, 0.05, 0.02, 0.01)
 
@@ -30,6 +31,8 @@ class TailProfile:
         and the largest error.
     costs : dict of dict
         For the same three, "rmse" and "mae", or of classes "log_loss" and "error".
+    lead, lead_error : float
+        By how much the mean of the worst errors asked for is below that of the model as it was, and its standard error.
 
     Examples
     --------
@@ -48,6 +51,8 @@ class TailProfile:
     shares: tuple[float, ...]
     worst: Mapping[str, Array]
     costs: Mapping[str, Mapping[str, float]]
+    lead: float
+    lead_error: float
 
     @classmethod
     def of(cls, target: Target, mass: Array, predicted: Mapping[str, Array], tail: float) -> TailProfile:
@@ -59,20 +64,20 @@ class TailProfile:
         mass : ndarray of shape (n_samples,)
         predicted : dict of ndarray of shape (n_problems, n_samples)
         tail : float
-            One more share.
+            The share that was asked for; it is among those of the profile.
 
         Returns
         -------
         profile : TailProfile
         """
-        worst, costs = {}, {}
+        worst, costs, sizes = {}, {}, {}
         shares = tuple(sorted({*SHARES, tail}, reverse=True))
         for name, values in predicted.items():
-            errors = target.errors(values)
+            errors = sizes[name] = target.errors(values)
             means = [mean_of_worst(errors, mass, share) for share in shares]
             worst[name] = np.array([*means, errors[mass > 0.0].max()])
             costs[name] = target.costs(values, mass)
-        return cls(shares, worst, costs)
+        return cls(shares, worst, costs, *lead_of(sizes["plain"], sizes["corrected"], mass, tail))
 
     def uncorrected(self) -> TailProfile:
         """Return the profile of the model that was kept as it was: nothing is brought, nothing paid.
@@ -123,6 +128,32 @@ class TailProfile:
             rise = f"({_rise(corrected, plain):+.1%})"
             lines.append(f"{name:12}{plain:>10.3g}{corrected:>12.3g}{rise:>9}{average:>10.3g}")
         return "\n".join(lines)
+
+
+def lead_of(before: Array, after: Array, mass: Array, share: float) -> tuple[float, float]:
+    r"""Return by how much the mean of the worst errors fell, and the standard error of that, from rows seen by nothing.
+
+    The mean of the worst share a is an average over rows, of :math:`\lambda + \max(e_i - \lambda, 0) / a` with the
+    (1 - a)-quantile :math:`\lambda`; so is the difference of two, whose rows are paired.
+
+    Parameters
+    ----------
+    before, after, mass : ndarray of shape (n_samples,)
+    share : float
+
+    Examples
+    --------
+    >>> errors = np.array([1.0, 2.0, 3.0, 4.0])
+    >>> lead_of(errors, 0.5 * errors, np.ones(4), 0.5)
+    (1.75, 0.4145780987944249)
+    """
+    rows = []
+    for errors in (before, after):
+        threshold = ranked_loss(errors, mass, share * float(mass.sum()))
+        rows.append(threshold + np.maximum(errors - threshold, 0.0) / share)
+    differences, total = rows[0] - rows[1], float(mass.sum())
+    lead = float(mass @ differences) / total
+    return lead, float(np.sqrt(mass**2 @ (differences - lead) ** 2)) / total
 
 
 def _rise(value: float, base: float) -> float:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -192,11 +193,10 @@ class OutOfFold(NamedTuple):
         reach = self.target.reach(self.predictions.shape[1])
         return RowView.fit(self.predictions, self.X, self.target.residuals(self.own), self.mass, reach)
 
-    def predicted(self, layer: Layer | None = None) -> Array:
-        """Return what the model predicts, alone or with a layer on it, shape (n_problems, n_samples)."""
-        if layer is None:
-            return np.clip(self.own, *self.target.bounds(np.inf))
-        return layer.decision(self.predictions, self.X)
+    @property
+    def plain(self) -> Array:
+        """What the model predicts without a layer, within the bounds of predictions, shape (n_problems, n_samples)."""
+        return np.clip(self.own, *self.target.bounds(np.inf))
 
 
 @dataclass(frozen=True)
@@ -232,8 +232,11 @@ class Layer:
 
     def decision(self, predictions: Array, X: Any) -> Array:
         """Return corrected predictions, shape (n_problems, n_samples)."""
-        own = predictions[:, : len(self.model.intercepts)].T
-        added = self.model.decision(self.view.transform(predictions, X)) - (0.0 if self.adds else own)
+        return self.applied(self.view.transform(predictions, X), predictions[:, : len(self.model.intercepts)].T)
+
+    def applied(self, seen: Array, own: Array) -> Array:
+        """Return corrected predictions of rows, from what the view shows of them and what the model predicts."""
+        added = self.model.decision(seen) - (0.0 if self.adds else own)
         return np.asarray(np.clip(own + np.clip(added, *self.limits), *self.bounds))
 
 
@@ -270,18 +273,28 @@ class CorrectionFold:
 
     def fill(self, out: Array, judge: None) -> Array:  # noqa: ARG002
         """Write the score and the cost of every cell into ``out``, as soon as they are known; return it."""
-        return fill_cells(out, self.layers(), self.score, self.most_loss)
+        return fill_cells(out, self.predicted(), self.score, self.most_loss)
 
-    def score(self, layer: Layer | None) -> tuple[float, float]:
-        """Return minus the mean of the worst errors on the rows to judge on, and the cost; of the model for None."""
-        unseen = self.rows.take(self.split[1])
-        errors = unseen.target.errors(unseen.predicted(layer))
-        return -mean_of_worst(errors, unseen.mass, self.tail), unseen.target.cost(errors, unseen.mass)
+    @cached_property
+    def unseen(self) -> OutOfFold:
+        """The rows to judge on."""
+        return self.rows.take(self.split[1])
 
-    def layers(self) -> Iterator[tuple[int, int, Layer]]:
-        """Fit the grid; yield places of k and of the pair, and the layer."""
-        rows = self.rows.take(self.split[0])
+    def score(self, predicted: Array) -> tuple[float, float]:
+        """Return minus the mean of the worst errors of predictions of the rows to judge on, and the cost."""
+        errors = self.unseen.target.errors(predicted)
+        return -mean_of_worst(errors, self.unseen.mass, self.tail), self.unseen.target.cost(errors, self.unseen.mass)
+
+    def predicted(self) -> Iterator[tuple[int, int, Array]]:
+        """Fit the grid; yield places of k and of the pair, and predictions of the rows to judge on."""
+        rows, unseen = self.rows.take(self.split[0]), self.unseen
         view = rows.view()
+        seen = view.transform(unseen.predictions, unseen.X)
+        for i, j, layer in self._layers(rows, view):
+            yield i, j, layer.applied(seen, unseen.own)
+
+    def _layers(self, rows: OutOfFold, view: RowView) -> Iterator[tuple[int, int, Layer]]:
+        """Fit the grid; yield places of k and of the pair, and the layer."""
         seen = view.transform(rows.predictions, rows.X)
         problems = rows.target.encoder.on(seen, rows.target.response(rows.own), rows.mass)
         Cs, place_of_C = np.unique(self.pairs[:, 0], return_inverse=True)

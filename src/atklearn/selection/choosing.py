@@ -6,8 +6,8 @@ best C, take the largest k that is behind the best by no more than the standard 
 are noisy and their differences small, so the cell with the best mean is often luck; the rule moves to a smaller k only
 as far as the scores ask for it.
 
-Where a model is there already (the *incumbent*), the budget is over its mean loss, and it is kept unless the cell
-chosen is ahead of it by more than the standard error of their difference.
+Where a model is there already (the *incumbent*), the budget is over its mean loss, and the choice says whether it is
+ahead.
 """
 
 from __future__ import annotations
@@ -408,7 +408,7 @@ class Search:
         if there is None:
             return replace(found, reason=_reason(found, best))
         lead = scores[(slice(None), *found.chosen)] - there[:, 0]
-        is_ahead = bool(is_affordable and lead.mean() > corrected_standard_error(lead, self.test_to_train))
+        is_ahead = bool(is_affordable and lead.mean() > 0.0)
         found = replace(found, incumbent=there[:, 0], is_ahead=is_ahead)
         return replace(found, reason=_reason_beside_incumbent(found, is_affordable=is_affordable))
 
@@ -613,8 +613,8 @@ def _reason_beside_incumbent(found: Selection, *, is_affordable: bool) -> str:
         return f"The model as it was: no correction stays{limit}."
     if not found.is_ahead:
         return (
-            f"The model as it was: the best correction{limit} lowers the {found.measure} from {before:.4g} to "
-            f"{found.measured(found.chosen):.4g}, which is no more than a standard error."
+            f"The model as it was: {found.measure} {before:.4g}; with the best correction{limit} "
+            f"{found.measured(found.chosen):.4g}."
         )
     return (
         f"Corrected with k = {found.k:.2g} n: {found.measure} {found.measured(found.chosen):.4g} instead of "
