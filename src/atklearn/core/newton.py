@@ -20,7 +20,7 @@ from scipy.linalg import cho_solve
 
 from atklearn.core.interior import solve_interior
 from atklearn.core.point import Look, Point, Ray, Reading
-from atklearn.core.problem import LARGE, Certificate, Problem, Progress, Solution, Start, StopReason
+from atklearn.core.problem import Certificate, Problem, Progress, Solution, Start, StopReason
 from atklearn.losses.individual import Array
 from atklearn.runtime.compiling import FAST_SUMS, njit_if_there
 
@@ -34,8 +34,11 @@ _LONGEST_CAUTION = 64  # steps
 _LONGEST_WAIT = 200  # steps without a smaller gap before giving up
 # Beyond, a step of an interior point costs too much: the Gram matrix is formed and factored every time.
 _INSIDE_COLUMNS = 600
-_INFORMED_LABOUR = 40  # such steps from a neighbour's solution
-_LONGEST_LABOUR = 100  # steps without a tenth of the gap, where a step inside costs many of them
+# Steps without a tenth of the gap before an interior point: from a neighbour's solution; or one for so many rows, up
+# to a limit.
+_INFORMED_LABOUR = 25
+_ROWS_A_STEP = 250
+_LONGEST_LABOUR = 100
 _PATIENCE = 20  # moves that change nothing before giving up
 
 
@@ -64,12 +67,18 @@ def go_on_inside(
     """Return the solution, or where it is not finished, what an interior point makes of it: its smoothing is 0 then."""
     if solution.is_final or solution.n_iter >= max_iter or not can_go_inside(problem):
         return solution
-    inside = solve_interior(problem, solution.coef, solution.dual_gap, tol, max_iter - solution.n_iter, progress)
+    before = solution.n_iter
+    inside = solve_interior(problem, solution.coef, solution.dual_gap, tol, max_iter - before, _after(before, progress))
     found = replace(solution.followed_by(inside, tol), smoothing=0.0)
     if found.stop_reason is not StopReason.STALLED:
         return found
     last = ProximalNewton(problem, Start(found.coef, found.density), is_last=True)
-    return found.followed_by(last.run(tol, max_iter - found.n_iter, progress), tol)
+    return found.followed_by(last.run(tol, max_iter - found.n_iter, _after(found.n_iter, progress)), tol)
+
+
+def _after(before: int, progress: Progress | None) -> Progress | None:
+    """Return what is called after a move, for a solver that goes on after so many steps."""
+    return None if progress is None else lambda steps, objective, gap: progress(before + steps, objective, gap)
 
 
 class ProximalNewton:
@@ -152,10 +161,10 @@ class ProximalNewton:
         """Return the steps without a tenth of the gap, after which an interior point goes on; no end where none can."""
         if not can_go_inside(self.problem):
             return float("inf")
-        if self.problem.rows.n_rows >= LARGE:
-            return _LONGEST_LABOUR
-        # the next along a path is better off with what Newton's method leaves
-        return max(self.labours, _INFORMED_LABOUR if begin.is_informed else 0)
+        # A step inside takes all rows, Newton's those that are tied; and the next along a path is better off with what
+        # Newton's method leaves.
+        of_rows = min(self.problem.rows.n_rows / _ROWS_A_STEP, _LONGEST_LABOUR)
+        return max(self.labours, of_rows, _INFORMED_LABOUR if begin.is_informed else 0)
 
     def advance(self) -> bool:
         """Take one Newton step at the smoothing as it is; return whether it moved."""

@@ -330,7 +330,8 @@ class Problem:
         add an intercept to nothing rounds nothing. The largest entries of X say what is enough nearly always; where it
         is not, every entry is looked at.
         """
-        rows, n_terms = self.rows, int(np.count_nonzero(self.rows.split(z)[0]))
+        rows = self.rows
+        n_terms = min(int(np.count_nonzero(rows.split(z)[0])), rows.most_terms)
         relative = (n_terms + 4) * _UNIT if n_terms else 0.0
         reach = float(rows.largest_entries @ np.abs(z))
 

@@ -253,17 +253,18 @@ def _by_working_set(problem: Problem, begin: Start, tol: float, max_iter: int, w
     Sample weights on part of the rows are sample weights on all, so the lower bound carries over as it is.
     """
     rows, k = problem.rows, problem.k
-    coef, density, smoothing, steps = begin.coef, begin.density, begin.smoothing, 0
+    here, steps = begin, 0
     finest = 0.5 * tol
-    rough = max(_FIRST, finest)  # no finer than what the rows that are still missing will change
-    part = rows.point(coef, k, density).largest(_first_count(problem))
+    # no finer than what the rows that are still missing will change; from a neighbour's solution, they are few
+    rough = finest if begin.is_informed else max(_FIRST, finest)
+    part = rows.point(begin.coef, k, begin.density).largest(_first_count(problem))
     while part.rows.n_rows < min(rows.n_rows, rows.max_subset_rows):
-        inside = Start(coef, None if density is None else part.restrict(density), smoothing)
+        inside = replace(here, density=None if here.density is None else part.restrict(here.density))
         of_part = problem.on(part.rows, k)
         solved = _on_rows(of_part)(of_part, inside, rough, max_iter - steps, watch)
         steps += solved.n_iter
-        coef, density, smoothing = solved.coef, part.extend(solved.density), 5.0 * solved.smoothing
-        point = rows.point(coef, k, density)
+        here = Start(solved.coef, part.extend(solved.density), 5.0 * solved.smoothing, is_informed=True)
+        point = rows.point(here.coef, k, here.density)
         certificate = problem.certify_point(point)
         halted = solved.stop_reason in (StopReason.MAX_ITER, StopReason.CALLBACK)
         # a part that has stalled is solved as well as it can be: what is missing may still be rows outside of it
@@ -281,8 +282,7 @@ def _by_working_set(problem: Problem, begin: Start, tol: float, max_iter: int, w
         if is_done:
             otherwise = StopReason.STALLED if solved.stop_reason is StopReason.CONVERGED else solved.stop_reason
             return Solution.of(certificate, tol=tol, n_iter=steps, otherwise=otherwise, smoothing=solved.smoothing)
-    begin = Start(coef, density, smoothing)
-    solution = _on_rows(problem)(problem, begin, tol, max_iter - steps, watch)
+    solution = _on_rows(problem)(problem, here, tol, max_iter - steps, watch)
     return replace(solution, n_iter=steps + solution.n_iter)
 
 

@@ -269,6 +269,11 @@ class Store(ABC):
     def largest_entries(self) -> Array:
         """The largest ``|x|`` of every column, the column of ones included: what rounding in X z is bounded by."""
 
+    @property
+    def most_terms(self) -> int:
+        """How many entries a row has at most: as many products are summed up in ``X z``."""
+        return self.n_columns
+
     def feasible(self, state: State, balanced: bool) -> State:
         """Return the state with feasible densities near its own, balanced along the column of ones if wanted."""
         return self.scaled(state, *self.sides(state).feasible(balanced))
@@ -377,6 +382,11 @@ class ArrayStore(Store):
     mass: Array
     is_gatherable = True
 
+    @cached_property
+    def most_terms(self) -> int:
+        """How many entries a row has at most; those that are not stored are not summed up."""
+        return int(np.diff(self.X.indptr).max(initial=0)) if sp.issparse(self.X) else int(self.X.shape[1])
+
     def gathered(self) -> Gathered:
         """Return the store itself."""
         return Gathered(self, lambda density: density)
@@ -401,7 +411,7 @@ class ArrayStore(Store):
         """Return ``|X| |z|``, one number per row, and ``|X|^T |pulls|``: what rounding in these products depends on."""
         weights, intercept = self.split(np.abs(z))
         of_rows, of_columns, pulls = np.empty(self.n_rows), np.zeros(weights.size), np.abs(pulls)
-        size = max(_SOME_NUMBERS // max(weights.size, 1), 1)
+        size = max(_SOME_NUMBERS * self.n_rows // max(self.X.size, 1), 1)  # what is not stored costs nothing
         for begin in range(0, self.n_rows, size):
             part = slice(begin, begin + size)
             block = abs(self.X[part])

@@ -54,6 +54,7 @@ _CURVED = 1e-12  # what a pair must show of curvature to be kept, relative
 _LOOKS = 5  # at most, for the best intercept
 _FLATTEST = 1e-3  # relative to the curvature last seen
 _BALANCED = 1e-2  # of the other parts of the gap: an imbalance that is small enough
+_LABOURS_A_COLUMN = 0.3  # steps before an interior point, where the top is everything
 
 
 class ProximalQuasiNewton(ProximalNewton):
@@ -65,6 +66,10 @@ class ProximalQuasiNewton(ProximalNewton):
     width = 0.15
 
     def __init__(self, problem: Problem, begin: Start) -> None:
+        # A step of an interior point costs the more of these, the more columns there are; and the larger the top, the
+        # less is tied, which is what they labour at.
+        top = problem.k / problem.rows.total
+        self.labours = max(self.labours, int(_LABOURS_A_COLUMN * top * problem.rows.n_columns))
         self.memory = _Memory(problem.rows.n_columns)
         self.free_curvature = 0.0  # along the column of ones, as last seen
         super().__init__(problem, begin)

@@ -83,21 +83,30 @@ def check_training(estimator: BaseEstimator, X: Features, y: Vector, **checks: o
     refuse_malformed(X)
     options: dict[str, object] = {"accept_sparse": "csr", "dtype": list(_FLOATS), "order": "C"} | checks
     quick = isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype in _FLOATS and X.flags.c_contiguous
-    if quick and X.size >= _LARGE and np.isfinite(sum_of_squares(X)):
+    squares = sum_of_squares(X) if quick and X.size >= _LARGE else np.nan
+    if np.isfinite(squares):
         options["ensure_all_finite"] = False  # as looked at on several threads; else it is said where the trouble is
     X, y = (
         check_X_y(X, on_host(y), **options) if estimator is None else validate_data(estimator, X, on_host(y), **options)
     )
     if X.dtype == np.float64:  # shorter floats have squares, whatever they are
-        refuse_extremes("X", sum_of_squares(X.data if sp.issparse(X) else X))
+        known = np.isfinite(squares)
+        refuse_extremes("X", squares if known else sum_of_squares(X.data if sp.issparse(X) else X))
     return _with_small_indices(X), y
 
 
 def sum_of_squares(values: Array) -> float:
     """Return the sum of squares of a C-ordered array: infinite, or NaN, if one of them is."""
     flat = values.reshape(-1)
+    return float(threads.block_sums(_add_squares, 1, flat.size, 0.5, flat)[0])
+
+
+def _add_squares(first: int, last: int, size: int, flat: Array, sums: Array) -> None:
+    """Sum up squares in blocks so small that BLAS wakes no threads, which would keep the cores busy for a while."""
     with np.errstate(all="ignore"):
-        return float(np.vdot(flat, flat))
+        for block in range(first, last):
+            part = flat[block * size : (block + 1) * size]
+            sums[block, 0] = np.vdot(part, part)
 
 
 def refuse_malformed(X: Features) -> None:
