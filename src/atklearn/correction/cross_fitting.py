@@ -125,7 +125,7 @@ def linear_share(predictions: Array, seen: Array) -> float:
     >>> X = rng.normal(size=(100, 2))
     >>> lines = X @ rng.normal(size=(5, 2, 1))
     >>> linear_share(lines, X), round(linear_share(lines**2, X), 1)
-    (1.0, 0.5)
+    (1.0, 0.2)
     """
     differences = predictions - predictions.mean(axis=0)
     size = float((differences**2).sum())

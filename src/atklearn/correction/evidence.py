@@ -134,7 +134,8 @@ def lead_of(before: Array, after: Array, mass: Array, share: float) -> tuple[flo
     r"""Return by how much the mean of the worst errors fell, and the standard error of that, from rows seen by nothing.
 
     The mean of the worst share a is an average over rows, of :math:`\lambda + \max(e_i - \lambda, 0) / a` with the
-    (1 - a)-quantile :math:`\lambda`; so is the difference of two, whose rows are paired.
+    (1 - a)-quantile :math:`\lambda`; so is the difference of two, whose rows are paired. Chance is counted in rows: one
+    of weight 2 is one.
 
     Parameters
     ----------
@@ -145,7 +146,7 @@ def lead_of(before: Array, after: Array, mass: Array, share: float) -> tuple[flo
     --------
     >>> errors = np.array([1.0, 2.0, 3.0, 4.0])
     >>> lead_of(errors, 0.5 * errors, np.ones(4), 0.5)
-    (1.75, 0.4145780987944249)
+    (1.75, 0.21650635094610965)
     """
     rows = []
     for errors in (before, after):
