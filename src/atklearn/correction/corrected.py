@@ -24,7 +24,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, h
 from atklearn.correction.cross_fitting import FittedModel, cross_fit, cross_fit_apart, fit_models, linear_share
 from atklearn.correction.evidence import TailProfile
 from atklearn.correction.layer import CorrectionFold, Layer, OutOfFold, Target
-from atklearn.correction.rows import RowEncoder
+from atklearn.correction.rows import RowEncoder, RowView
 from atklearn.encoding.encoded import Coefficients, check_mass
 from atklearn.encoding.frames import column_names, some_columns
 from atklearn.estimators.linear import ATkClassifier, ATkRegressor
@@ -124,12 +124,12 @@ class TailCorrected(BaseEstimator, ABC):
             )
         known = known[mass[known] > 0.0]
         rows = OutOfFold(predictions, features, target, mass, self._n_problems)
-        of_folds = self._kept_apart(rows, models, X, y, splits, known, sampled, sample)
+        left_out = rows if known.size == len(y) else rows.take(known)
+        of_folds = self._kept_apart(rows, left_out.view(), models, X, y, splits, sampled, sample)
         some = known if known.size <= _CHOICE_ROWS else np.sort(random.choice(known, _CHOICE_ROWS, replace=False))
         cap = self._choose(of_folds, splits, some)
         if self.is_corrected_:
-            whole = known.size == len(y)
-            self._fit_layer(rows if whole else rows.take(known), cap, weighted=sample_weight is not None)
+            self._fit_layer(left_out, cap, weighted=sample_weight is not None)
         else:
             models = models[:1]
             self.correction_ = self.layer_ = None
@@ -137,11 +137,11 @@ class TailCorrected(BaseEstimator, ABC):
         return self
 
     def _kept_apart(
-        self, rows: OutOfFold, models: list[FittedModel], X: Any, y: npt.NDArray[Any], splits: Sequence[Split],
-        known: Places, sampled: Array, sample: Places,
+        self, rows: OutOfFold, view: RowView, models: list[FittedModel], X: Any, y: npt.NDArray[Any],
+        splits: Sequence[Split], sampled: Array, sample: Places,
     ) -> list[OutOfFold]:  # fmt: skip
         """Return the rows as every fold may see them: see :func:`cross_fit_apart`, for models that need it."""
-        view, width = rows.take(known).view(), self._n_problems
+        width = self._n_problems
         seen = view.transform(rows.predictions[sample], rows.X[sample])[:, view.n_predictions :]
         columns = [np.arange(width) + place * width for place in range(len(models))]
         needed = [place for place, own in enumerate(columns) if linear_share(sampled[..., own], seen) > _LINEAR]

@@ -187,8 +187,12 @@ class RowView:
         seen = np.empty((len(predictions), self.scales.size))
         seen[:, : self.n_predictions] = predictions
         if self.columns.size:
-            some = X[:, self.columns]
-            seen[:, self.n_predictions :] = some.toarray() if sp.issparse(some) else some
+            features = seen[:, self.n_predictions :]
+            if sp.issparse(X):
+                features[:] = X[:, self.columns].toarray()
+            else:
+                for place, column in enumerate(self.columns):  # without a copy of X
+                    features[:, place] = X[:, column]
         seen -= self.centers
         seen /= self.scales
         features = seen[:, self.n_predictions :]
