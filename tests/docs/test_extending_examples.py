@@ -13,6 +13,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 from joblib import parallel_config
+from joblib.externals.loky import get_reusable_executor
 from rows_cases import KINDS, SHARES
 from sklearn.metrics import make_scorer, mean_pinball_loss
 from sklearn.model_selection import GridSearchCV
@@ -179,6 +180,7 @@ class TestEngine:
     @pytest.mark.parametrize(("k", "backend"), [(0.5, "sequential"), (0.5, "threading"), (1.0, "loky")])
     def test_files_or_memory(self, data, tmp_path, monkeypatch, k, backend):
         monkeypatch.syspath_prepend(FOLDER)  # for processes, which import the example by its name
+        get_reusable_executor().shutdown(wait=True)  # those that another test has started know nothing of it
         X, y = data
         new_engine.write_parts(tmp_path, X, y, ends=[1, 300, 300, 600])  # one row, some, none, some
         expected = memory.ATkClassifier(k=k, C=50.0, tol=1e-9).fit(X, y)

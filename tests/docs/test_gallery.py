@@ -78,7 +78,7 @@ def test_examples_lack_nothing(path):
 
 
 def test_the_gallery_has_its_examples_and_an_introduction():
-    assert len(EXAMPLES) == 8
+    assert len(EXAMPLES) == 9
     title, line, *_ = (FOLDER / "GALLERY_HEADER.rst").read_text(encoding="utf-8").splitlines()
     assert line == "=" * len(title)
 

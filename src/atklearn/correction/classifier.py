@@ -40,7 +40,7 @@ class TailCorrectedClassifier(ClassifierMixin, TailCorrected):
     :math:`f_i` is the logit of the probability that the model gives to a row that it has not seen. The layer is exact
     and certified; the penalty is on what X adds, so that it pulls to the model's own logit, recalibrated. Then
     probabilities are capped. k, C and the cap are those with the least mean of the worst ``tail`` of the log losses
-    within a budget of their mean, and the model is kept as it is unless that leads by more than its standard error.
+    within a budget of their mean, and the model is kept as it is unless that leads by more than chance.
 
     It promises fewer *confident* mistakes, not fewer mistakes.
 

@@ -51,6 +51,7 @@ _FOLDS = 5
 # sees, it could tell. It is looked at on so many rows.
 _LINEAR = 0.5
 _SAMPLED = 400
+_MOST_SPLITS = 12  # whose pairs are fitted, too
 # The lead on rows left out that is not chance, in standard errors: one-sided, one time in twenty.
 SURE = 1.645
 FEWEST_ROWS = 8  # to fit a correction on
@@ -145,7 +146,14 @@ class TailCorrected(BaseEstimator, ABC):
         seen = view.transform(rows.predictions[sample], rows.X[sample])[:, view.n_predictions :]
         columns = [np.arange(width) + place * width for place in range(len(models))]
         needed = [place for place, own in enumerate(columns) if linear_share(sampled[..., own], seen) > _LINEAR]
-        if not needed:
+        if needed and len(splits) > _MOST_SPLITS:
+            warnings.warn(
+                f"With {len(splits)} parts, models of different parts differ by what the correction sees, and what it "
+                f"seems to gain may be what it reads from that; use {_MOST_SPLITS} parts at most.",
+                UserWarning,
+                stacklevel=stack_level(),
+            )
+        if not needed or len(splits) > _MOST_SPLITS:
             return [rows] * len(splits)
         found = cross_fit_apart([models[place] for place in needed], X, y, splits, self._predict, self.n_jobs)
         own, of_folds = np.concatenate([columns[place] for place in needed]), []

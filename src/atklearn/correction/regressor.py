@@ -35,8 +35,8 @@ class TailCorrectedRegressor(RegressorMixin, TailCorrected):
 
     f is any regressor, :math:`f_i` its prediction of a row that it has not seen. The correction is exact and certified;
     its penalty pulls it to zero, that is, to the model as it is. k and C are those with the least mean of the worst
-    ``tail`` of the errors within a budget of RMSE, and the model is kept as it is unless that leads by more than its
-    standard error. Beside f, the correction sees what *experts* predict, by default extra trees.
+    ``tail`` of the errors within a budget of RMSE, up to a standard error, and the model is kept as it is unless they
+    lead by more than chance. Beside f, the correction sees what *experts* predict, by default extra trees.
 
     The ordinary row pays: expect a larger mean absolute error, which ``price_`` says.
 
