@@ -24,7 +24,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, h
 from atklearn.correction.cross_fitting import FittedModel, cross_fit, cross_fit_apart, fit_models, linear_share
 from atklearn.correction.evidence import TailProfile
 from atklearn.correction.layer import CorrectionFold, Layer, OutOfFold, Target
-from atklearn.correction.rows import RowEncoder, RowView
+from atklearn.correction.rows import RowEncoder, SeenColumns
 from atklearn.encoding.encoded import Coefficients, check_mass
 from atklearn.encoding.frames import column_names, some_columns
 from atklearn.estimators.linear import ATkClassifier, ATkRegressor
@@ -138,7 +138,7 @@ class TailCorrected(BaseEstimator, ABC):
         return self
 
     def _kept_apart(
-        self, rows: OutOfFold, view: RowView, models: list[FittedModel], X: Any, y: npt.NDArray[Any],
+        self, rows: OutOfFold, view: SeenColumns, models: list[FittedModel], X: Any, y: npt.NDArray[Any],
         splits: Sequence[Split], sampled: Array, sample: Places,
     ) -> list[OutOfFold]:  # fmt: skip
         """Return the rows as every fold may see them: see :func:`cross_fit_apart`, for models that need it."""

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import log_expit, logsumexp
 
 from atklearn.core.problem import Solution
-from atklearn.correction.rows import RowView
+from atklearn.correction.rows import SeenColumns
 from atklearn.encoding.encoded import Coefficients, ProblemEncoder, Problems
 from atklearn.losses.aggregate import top_sum
 from atklearn.losses.individual import Array
@@ -188,10 +188,10 @@ class OutOfFold(NamedTuple):
         """Return some rows."""
         return OutOfFold(self.predictions[rows], self.X[rows], self.target.take(rows), self.mass[rows], self.n_problems)
 
-    def view(self) -> RowView:
+    def view(self) -> SeenColumns:
         """Return what a correction of these rows sees."""
         reach = self.target.reach(self.predictions.shape[1])
-        return RowView.fit(self.predictions, self.X, self.target.residuals(self.own), self.mass, reach)
+        return SeenColumns.fit(self.predictions, self.X, self.target.residuals(self.own), self.mass, reach)
 
     @property
     def plain(self) -> Array:
@@ -207,7 +207,7 @@ class Layer:
 
     Attributes
     ----------
-    view : RowView
+    view : SeenColumns
     model : Coefficients
     adds : bool
         See :class:`Target`.
@@ -217,14 +217,14 @@ class Layer:
         The least and the largest prediction.
     """
 
-    view: RowView
+    view: SeenColumns
     model: Coefficients
     adds: bool
     limits: tuple[Array, Array]
     bounds: tuple[float, float]
 
     @classmethod
-    def on(cls, rows: OutOfFold, view: RowView, seen: Array, model: Coefficients, cap: float = np.inf) -> Layer:
+    def on(cls, rows: OutOfFold, view: SeenColumns, seen: Array, model: Coefficients, cap: float = np.inf) -> Layer:
         """Return the layer that a model fitted on rows is; ``seen`` is what the view shows of them."""
         added = model.decision(seen) - (0.0 if rows.target.adds else rows.own)
         limits = added.min(axis=1, keepdims=True), added.max(axis=1, keepdims=True)
@@ -293,7 +293,7 @@ class CorrectionFold:
         for i, j, layer in self._layers(rows, view):
             yield i, j, layer.applied(seen, unseen.own)
 
-    def _layers(self, rows: OutOfFold, view: RowView) -> Iterator[tuple[int, int, Layer]]:
+    def _layers(self, rows: OutOfFold, view: SeenColumns) -> Iterator[tuple[int, int, Layer]]:
         """Fit the grid; yield places of k and of the pair, and the layer."""
         seen = view.transform(rows.predictions, rows.X)
         problems = rows.target.encoder.on(seen, rows.target.response(rows.own), rows.mass)

@@ -14,7 +14,7 @@ from sklearn.preprocessing import OneHotEncoder
 from atklearn.encoding.frames import as_objects, column_names, has_categories, has_dates
 from atklearn.losses.individual import Array
 
-__all__ = ["FARTHEST", "MOST_COLUMNS", "RowEncoder", "RowView"]
+__all__ = ["FARTHEST", "MOST_COLUMNS", "RowEncoder", "SeenColumns"]
 
 # So many columns of X at most: those that follow the residual most closely. More help nobody (docs/decisions/0030), and
 # a correction has to stay cheap beside its model.
@@ -136,7 +136,7 @@ def _texts(X: Any, places: list[int]) -> npt.NDArray[Any]:
 
 
 @dataclass(frozen=True)
-class RowView:
+class SeenColumns:
     """The columns that a correction takes: the predictions, and those of X that follow the residual, standardised.
 
     Attributes
@@ -153,7 +153,7 @@ class RowView:
     n_predictions: int
 
     @classmethod
-    def fit(cls, predictions: Array, X: Any, residuals: Array, mass: Array, reach: Array) -> RowView:
+    def fit(cls, predictions: Array, X: Any, residuals: Array, mass: Array, reach: Array) -> SeenColumns:
         """Return the view of rows.
 
         Parameters

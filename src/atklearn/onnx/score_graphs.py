@@ -18,7 +18,7 @@ from sklearn.frozen import FrozenEstimator
 
 from atklearn.correction.classifier import CERTAIN
 from atklearn.correction.corrected import TailCorrected
-from atklearn.correction.rows import FARTHEST, RowEncoder, RowView
+from atklearn.correction.rows import FARTHEST, RowEncoder, SeenColumns
 from atklearn.estimators.svm import KernelATk
 from atklearn.runtime.messages import shown
 
@@ -132,7 +132,7 @@ class Graph:
         complement = self.node(ops.OnnxSub, self.number([1.0]), given)
         return self.node(ops.OnnxLog, self.node(ops.OnnxDiv, given, complement))
 
-    def _standardised(self, view: RowView, predictions: list[OnnxOperator], model: TailCorrected, X: Node) -> Node:
+    def _standardised(self, view: SeenColumns, predictions: list[OnnxOperator], model: TailCorrected, X: Node) -> Node:
         """Return what the correction sees, shape (n_samples, n_predictions + n_columns)."""
         parts = [*predictions]
         if view.columns.size:
