@@ -39,10 +39,10 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from atklearn import SquaredError
 from atklearn.boosting import ATkBoostingRegressor
 from atklearn.correction.classifier import CAPS
-from atklearn.correction.corrected import CS, KS, RULE, SURE
-from atklearn.correction.cross_fitting import FittedModel, cross_fit, cross_fit_apart, fit_models, linear_share
+from atklearn.correction.corrected import CS, KS, LINEAR, RULE, SURE
+from atklearn.correction.cross_fitting import ModelToFit, cross_fit, cross_fit_apart, fit_models, linear_share
 from atklearn.correction.evidence import lead_of
-from atklearn.correction.layer import Classes, CorrectionFold, Layer, Numbers, OutOfFold, mean_of_worst
+from atklearn.correction.layer import ClassTarget, CorrectionFold, Layer, NumberTarget, OutOfFold, mean_of_worst
 from atklearn.encoding.encoded import ProblemEncoder
 from atklearn.losses.individual import LogLoss
 from atklearn.selection.choosing import Criterion, Search
@@ -245,11 +245,11 @@ def of_numbers(base: str, X: np.ndarray, y: np.ndarray, unseen: np.ndarray, trut
         named["second"] = BASES[SECOND[base]]()
     if base == "trees":
         named |= {"fourth": FourthPower()} | {f"boosted {k}": boosted(k) for k in BOOSTED_KS}
-    models = [FittedModel(model, {}) for model in named.values()]
+    models = [ModelToFit(model, {}) for model in named.values()]
     sample = np.random.default_rng(0).permutation(y.size)[:400]
     left_out, _, sampled = cross_fit(models, X, y, splits, predict_numbers, 1, sample)
     kept_apart = [left_out] * FOLDS
-    if linear_share(sampled[..., :1], X[sample]) > 0.5:
+    if linear_share(sampled[..., :1], X[sample]) > LINEAR:
         kept_apart = [left_out.copy() for _ in splits]
         for own, (there, values) in zip(
             kept_apart, cross_fit_apart(models[:1], X, y, splits, predict_numbers, 1), strict=True
@@ -257,7 +257,7 @@ def of_numbers(base: str, X: np.ndarray, y: np.ndarray, unseen: np.ndarray, trut
             own[there, :1] = values
     new = np.column_stack([model.predict(unseen) for model in fit_models(models, X, y, 1)])
     places = {name: place for place, name in enumerate(named)}
-    target = Numbers(encoder, y, least)
+    target = NumberTarget(encoder, y, least)
     mass = np.ones(y.size)
     problem = Problem(target, mass, splits, left_out[:, :1])
     pairs = np.array([(C, np.inf) for C in CS])
@@ -289,7 +289,7 @@ def of_numbers(base: str, X: np.ndarray, y: np.ndarray, unseen: np.ndarray, trut
             rivals[name] = tuple(
                 mixes(part[:, 0], [part[:, places[each]] for each in who], shares) for part in (left_out, new)
             )
-    test = Numbers(encoder, truth, least)
+    test = NumberTarget(encoder, truth, least)
 
     def measures(predicted: np.ndarray) -> list[float]:
         errors = test.errors(np.clip(predicted, least, np.inf)[None])
@@ -331,10 +331,10 @@ def of_classes(X: np.ndarray, y: np.ndarray, unseen: np.ndarray, truth: np.ndarr
     encoder = ProblemEncoder(LogLoss(), "free")
     codes, new_codes = (y > 0).astype(int), (truth > 0).astype(int)
     splits = list(StratifiedKFold(FOLDS, shuffle=True, random_state=0).split(X, codes))
-    models = [FittedModel(HistGradientBoostingClassifier(random_state=0), {})]
+    models = [ModelToFit(HistGradientBoostingClassifier(random_state=0), {})]
     left_out, _, _ = cross_fit(models, X, codes, splits, predict_logits, 1)
     new = predict_logits(fit_models(models, X, codes, 1)[0], unseen)
-    target, mass = Classes(encoder, codes, 2), np.ones(y.size)
+    target, mass = ClassTarget(encoder, codes, 2), np.ones(y.size)
     problem = Problem(target, mass, splits, left_out)
     caps = special.logit(np.array(CAPS))
     pairs = np.array([(C, cap) for C in CS for cap in caps])
@@ -348,7 +348,7 @@ def of_classes(X: np.ndarray, y: np.ndarray, unseen: np.ndarray, truth: np.ndarr
         )
     }
     every = np.arange(len(pairs))
-    test = Classes(encoder, new_codes, 2)
+    test = ClassTarget(encoder, new_codes, 2)
 
     def measures(predicted: np.ndarray) -> list[float]:
         errors = test.errors(predicted[None])

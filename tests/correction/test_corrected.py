@@ -127,6 +127,7 @@ class TestWhatItBrings:
         for k in (0.3, 30, "max", 1.0):
             model = TailCorrectedRegressor(Ridge(), experts=None, k=k, C=1.0, at_most=0.0).fit(X, y)
             assert model.is_corrected_
+            assert "k and C were given" in model.selection_.reason
             assert model.correction_.k_share_ == pytest.approx({30: 0.1, "max": 1 / 300}.get(k, k))
             assert model.correction_.C == 1.0
 

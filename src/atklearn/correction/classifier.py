@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 from typing import Any
 
@@ -14,7 +15,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.utils.validation import _check_y
 
 from atklearn.correction.corrected import CS, FEWEST_ROWS, Splitter, TailCorrected
-from atklearn.correction.layer import Classes, OutOfFold
+from atklearn.correction.layer import ClassTarget, OutOfFold
 from atklearn.encoding.encoded import ProblemEncoder, class_targets, n_problems
 from atklearn.estimators.documentation import CLASSES, documented
 from atklearn.losses.individual import Array, IndividualLoss, resolve_individual_loss
@@ -31,6 +32,7 @@ CERTAIN = 1e-6
 
 
 @documented("correction", CLASSES)
+@dataclass(eq=False, repr=False)
 class TailCorrectedClassifier(ClassifierMixin, TailCorrected):
     r"""A classifier, and a correction that makes its confident mistakes fewer, at a price that is told.
 
@@ -91,34 +93,19 @@ class TailCorrectedClassifier(ClassifierMixin, TailCorrected):
 
     _errors = "log losses"
 
-    def __init__(
-        self,
-        estimator: BaseEstimator | None = None,
-        *,
-        tail: float = 0.1,
-        at_most: float | None = 0.02,
-        loss: str | IndividualLoss = "log_loss",
-        k: float | str = "auto",
-        C: float | None = None,
-        cap: float | str = "auto",
-        experts: str | Sequence[BaseEstimator] | None = "auto",
-        features: str | Sequence[str | int] | BaseEstimator = "all",
-        cv: Splitter = 5,
-        n_jobs: int | None = None,
-        random_state: int | np.random.RandomState | None = 0,
-    ) -> None:
-        self.estimator = estimator
-        self.tail = tail
-        self.at_most = at_most
-        self.loss = loss
-        self.k = k
-        self.C = C
-        self.cap = cap
-        self.experts = experts
-        self.features = features
-        self.cv = cv
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    estimator: BaseEstimator | None = None
+    _: KW_ONLY
+    tail: float = 0.1
+    at_most: float | None = 0.02
+    loss: str | IndividualLoss = "log_loss"
+    k: float | str = "auto"
+    C: float | None = None
+    cap: float | str = "auto"
+    experts: str | Sequence[BaseEstimator] | None = "auto"
+    features: str | Sequence[str | int] | BaseEstimator = "all"
+    cv: Splitter = 5
+    n_jobs: int | None = None
+    random_state: int | np.random.RandomState | None = 0
 
     @property
     def cap_(self) -> float:
@@ -189,11 +176,11 @@ class TailCorrectedClassifier(ClassifierMixin, TailCorrected):
         self._caps()  # says what is wrong with the parameter before anything is fitted
         return labels
 
-    def _target(self, y: npt.NDArray[Any], mass: Array) -> Classes:
+    def _target(self, y: npt.NDArray[Any], mass: Array) -> ClassTarget:
         individual = resolve_individual_loss(self.loss, "classification")
         encoder = ProblemEncoder(individual, "free", owner=type(self).__name__)
         targets = class_targets(y, mass, owner=type(self).__name__)
-        return Classes(encoder, targets.y, self.classes_.size)
+        return ClassTarget(encoder, targets.y, self.classes_.size)
 
     def _predict(self, model: BaseEstimator, X: Any) -> Array:
         if not hasattr(model, "predict_proba"):
@@ -227,6 +214,6 @@ class TailCorrectedClassifier(ClassifierMixin, TailCorrected):
         return list(logit(np.array(caps, dtype=np.float64)))
 
     def _is_enough(self, rows: OutOfFold, split: Split) -> bool:
-        assert isinstance(rows.target, Classes)
+        assert isinstance(rows.target, ClassTarget)
         present = np.unique(rows.target.codes[split[0]]).size
         return split[0].size >= FEWEST_ROWS and split[1].size > 0 and present == self.classes_.size

@@ -21,7 +21,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metadata_routing import UNUSED, MetadataRouter, MethodMapping, _routing_enabled, process_routing
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, has_fit_parameter, validate_data
 
-from atklearn.correction.cross_fitting import FittedModel, cross_fit, cross_fit_apart, fit_models, linear_share
+from atklearn.correction.cross_fitting import ModelToFit, cross_fit, cross_fit_apart, fit_models, linear_share
 from atklearn.correction.evidence import TailProfile
 from atklearn.correction.layer import CorrectionFold, Layer, OutOfFold, Target
 from atklearn.correction.rows import RowEncoder, SeenColumns
@@ -35,7 +35,7 @@ from atklearn.runtime.messages import shown, stack_level
 from atklearn.selection.choosing import Criterion, Search, Selection
 from atklearn.selection.folds import Places, Split, WorstLosses
 
-__all__ = ["CS", "FEWEST_ROWS", "KS", "RULE", "SURE", "Splitter", "TailCorrected"]
+__all__ = ["CS", "FEWEST_ROWS", "KS", "LINEAR", "RULE", "SURE", "Splitter", "TailCorrected"]
 
 Splitter: TypeAlias = BaseCrossValidator | Iterable[tuple[npt.ArrayLike, npt.ArrayLike]] | int | str
 
@@ -49,7 +49,7 @@ _FAR_BEYOND = 0.2
 _FOLDS = 5
 # Models of different folds differ by what was left out of them; where this part of it is linear in what the correction
 # sees, it could tell. It is looked at on so many rows.
-_LINEAR = 0.5
+LINEAR = 0.5
 _SAMPLED = 400
 _MOST_SPLITS = 12  # whose pairs are fitted, too
 # The lead on rows left out that is not chance, in standard errors: one-sided, one time in twenty.
@@ -138,14 +138,14 @@ class TailCorrected(BaseEstimator, ABC):
         return self
 
     def _kept_apart(
-        self, rows: OutOfFold, view: SeenColumns, models: list[FittedModel], X: Any, y: npt.NDArray[Any],
+        self, rows: OutOfFold, view: SeenColumns, models: list[ModelToFit], X: Any, y: npt.NDArray[Any],
         splits: Sequence[Split], sampled: Array, sample: Places,
     ) -> list[OutOfFold]:  # fmt: skip
         """Return the rows as every fold may see them: see :func:`cross_fit_apart`, for models that need it."""
         width = self._n_problems
         seen = view.transform(rows.predictions[sample], rows.X[sample])[:, view.n_predictions :]
         columns = [np.arange(width) + place * width for place in range(len(models))]
-        needed = [place for place, own in enumerate(columns) if linear_share(sampled[..., own], seen) > _LINEAR]
+        needed = [place for place, own in enumerate(columns) if linear_share(sampled[..., own], seen) > LINEAR]
         if needed and len(splits) > _MOST_SPLITS:
             warnings.warn(
                 f"With {len(splits)} parts, models of different parts differ by what the correction sees, and what it "
@@ -194,7 +194,9 @@ class TailCorrected(BaseEstimator, ABC):
         selection = search.selection()
         is_asked = self.k != "auto" and self.C is not None
         self.profile_ = _profile(search, folds, is_asked)
-        if selection.is_ahead and self.profile_.lead <= SURE * self.profile_.lead_error:
+        if is_asked:
+            selection = replace(selection, reason="Corrected in any case: k and C were given.")
+        elif selection.is_ahead and self.profile_.lead <= SURE * self.profile_.lead_error:
             reason = f"The model as it was: no correction lowers the {measure} by more than chance may."
             selection = replace(selection, is_ahead=False, reason=reason)
         self.selection_ = selection
@@ -240,7 +242,7 @@ class TailCorrected(BaseEstimator, ABC):
         validate_data(self, X, skip_check_array=True, reset=reset)
         return X
 
-    def _models(self, X: Any, sample_weight: Any, params: dict[str, Any]) -> tuple[list[FittedModel], dict[str, Any]]:
+    def _models(self, X: Any, sample_weight: Any, params: dict[str, Any]) -> tuple[list[ModelToFit], dict[str, Any]]:
         """Return the model and its experts with what their fits take, and what the splitter takes."""
         base, experts = self._base(), self._experts(np.shape(X)[0])
         if _routing_enabled():
@@ -256,8 +258,8 @@ class TailCorrected(BaseEstimator, ABC):
                     "sklearn.set_config(enable_metadata_routing=True)."
                 )
             of_base, of_splitter = _weights_for(base, sample_weight), params
-        found = [FittedModel(base, of_base)]
-        return found + [FittedModel(each, _weights_for(each, sample_weight)) for each in experts], of_splitter
+        found = [ModelToFit(base, of_base)]
+        return found + [ModelToFit(each, _weights_for(each, sample_weight)) for each in experts], of_splitter
 
     def _base(self) -> BaseEstimator:
         """Return what is cross-fitted."""

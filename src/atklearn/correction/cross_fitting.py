@@ -17,11 +17,14 @@ from sklearn.utils.validation import _check_method_params
 from atklearn.losses.individual import Array
 from atklearn.selection.folds import Places, Split
 
-__all__ = ["FittedModel", "LeftOut", "cross_fit", "cross_fit_apart", "fit_models", "linear_share"]
+__all__ = ["LeftOut", "ModelToFit", "cross_fit", "cross_fit_apart", "fit_models", "linear_share"]
+
+
+_NONE: Places = np.zeros(0, dtype=np.intp)
 
 
 @dataclass(frozen=True)
-class FittedModel:
+class ModelToFit:
     """A model to fit, with what its ``fit`` takes beside X and y."""
 
     estimator: BaseEstimator
@@ -55,7 +58,7 @@ class LeftOut(NamedTuple):
 
 
 def cross_fit(
-    models: Sequence[FittedModel],
+    models: Sequence[ModelToFit],
     X: Any,
     y: npt.NDArray[Any],
     splits: Sequence[Split],
@@ -64,18 +67,13 @@ def cross_fit(
     sample: Places | None = None,
 ) -> LeftOut:
     """Fit every model on every training part and predict the part left out, and a sample of rows."""
-    few = np.zeros(0, dtype=np.intp) if sample is None else sample
-    work = [(model, split) for model in models for split in splits]
-    found = Parallel(n_jobs=n_jobs)(delayed(_predict)(model, X, y, split, few, predict) for model, split in work)
-    parts = [
-        [np.hstack(each) for each in zip(*found[place :: len(splits)], strict=True)] for place in range(len(splits))
-    ]
+    parts = _predict_all(models, X, y, splits, predict, n_jobs, _NONE if sample is None else sample)
     predictions, known = _means(len(y), [test for _, test in splits], [part for part, _ in parts])
     return LeftOut(predictions, known, np.array([there for _, there in parts]))
 
 
 def cross_fit_apart(
-    models: Sequence[FittedModel],
+    models: Sequence[ModelToFit],
     X: Any,
     y: npt.NDArray[Any],
     splits: Sequence[Split],
@@ -94,10 +92,7 @@ def cross_fit_apart(
         if 0 < both.size < min(train_a.size, train_b.size):  # else one has not seen the other's, or nothing is left
             pairs.append((a, b))
             parts.append((both, np.union1d(test_a, test_b)))
-    none = np.zeros(0, dtype=np.intp)
-    work = [(model, part) for model in models for part in parts]
-    found = Parallel(n_jobs=n_jobs)(delayed(_predict)(model, X, y, part, none, predict) for model, part in work)
-    given = [np.hstack([part for part, _ in found[place :: len(parts)]]) for place in range(len(parts))]
+    given = [part for part, _ in _predict_all(models, X, y, parts, predict, n_jobs, _NONE)]
     apart = []
     for place, (_, test) in enumerate(splits):
         own = [number for number, pair in enumerate(pairs) if place in pair]
@@ -106,7 +101,7 @@ def cross_fit_apart(
             there = np.setdiff1d(there, test)
             apart.append((there, values[there]))
         else:
-            apart.append((none, np.empty((0, 0))))
+            apart.append((_NONE, np.empty((0, 0))))
     return apart
 
 
@@ -148,8 +143,24 @@ def _means(n_rows: int, rows: Sequence[Places], values: Sequence[Array]) -> tupl
     return sums, known
 
 
+def _predict_all(
+    models: Sequence[ModelToFit],
+    X: Any,
+    y: npt.NDArray[Any],
+    splits: Sequence[Split],
+    predict: Callable[[BaseEstimator, Any], Array],
+    n_jobs: int | None,
+    sample: Places,
+) -> list[tuple[Array, Array]]:
+    """Return, for every split, what the models predict of the rows left out, and of a sample, side by side."""
+    work = [(model, split) for model in models for split in splits]
+    found = Parallel(n_jobs=n_jobs)(delayed(_predict)(model, X, y, split, sample, predict) for model, split in work)
+    by_split = (zip(*found[place :: len(splits)], strict=True) for place in range(len(splits)))
+    return [(np.hstack(left_out), np.hstack(sampled)) for left_out, sampled in by_split]
+
+
 def _predict(
-    model: FittedModel,
+    model: ModelToFit,
     X: Any,
     y: npt.NDArray[Any],
     split: Split,
@@ -163,6 +174,6 @@ def _predict(
     return predict(fitted, _safe_indexing(X, test)), there
 
 
-def fit_models(models: Sequence[FittedModel], X: Any, y: npt.NDArray[Any], n_jobs: int | None) -> list[BaseEstimator]:
+def fit_models(models: Sequence[ModelToFit], X: Any, y: npt.NDArray[Any], n_jobs: int | None) -> list[BaseEstimator]:
     """Return clones of the models, fitted to all rows."""
     return list(Parallel(n_jobs=n_jobs)(delayed(model.fitted)(X, y) for model in models))

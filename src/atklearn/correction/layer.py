@@ -1,7 +1,7 @@
 """The layer that is put on a model: what it is fitted to, what it predicts, and how wrong that is.
 
-:class:`Numbers` and :class:`Classes` say what differs between regression and classification; everything else of a
-correction is the same for both.
+:class:`NumberTarget` and :class:`ClassTarget` say what differs between regression and classification; all else is the
+same for both.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from atklearn.runtime.namespaces import Labels
 from atklearn.selection.folds import Places, Split, fill_cells
 from atklearn.selection.paths import grid_cells
 
-__all__ = ["Classes", "CorrectionFold", "Layer", "Numbers", "OutOfFold", "Target", "mean_of_worst"]
+__all__ = ["ClassTarget", "CorrectionFold", "Layer", "NumberTarget", "OutOfFold", "Target", "mean_of_worst"]
 
 _TOL = 1e-2  # cells are compared, not published
 # The weight of a model's own score is all but free of the penalty, which so pulls to the model and not to no model.
@@ -73,7 +73,7 @@ class Target(Protocol):
 
 
 @dataclass(frozen=True)
-class Numbers:
+class NumberTarget:
     """A regression: the layer is fitted to the residual; errors are sizes, and the budget is over their RMSE."""
 
     encoder: ProblemEncoder
@@ -82,7 +82,7 @@ class Numbers:
 
     adds = True
 
-    def take(self, rows: Places) -> Numbers:
+    def take(self, rows: Places) -> NumberTarget:
         """Return the target of some rows."""
         return replace(self, y=self.y[rows])
 
@@ -117,7 +117,7 @@ class Numbers:
 
 
 @dataclass(frozen=True)
-class Classes:
+class ClassTarget:
     """A classification: the layer is fitted to the classes; errors are log losses, the budget is over their mean."""
 
     encoder: ProblemEncoder
@@ -126,7 +126,7 @@ class Classes:
 
     adds = False
 
-    def take(self, rows: Places) -> Classes:
+    def take(self, rows: Places) -> ClassTarget:
         """Return the target of some rows."""
         return replace(self, codes=self.codes[rows])
 

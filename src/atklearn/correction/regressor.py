@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.validation import _check_y
 
 from atklearn.correction.corrected import CS, FEWEST_ROWS, Splitter, TailCorrected
-from atklearn.correction.layer import Numbers, OutOfFold
+from atklearn.correction.layer import NumberTarget, OutOfFold
 from atklearn.correction.rows import RowEncoder
 from atklearn.encoding.encoded import ProblemEncoder, regression_targets
 from atklearn.estimators.documentation import NUMBERS, documented
@@ -27,6 +28,7 @@ _EXPERT_ROWS = 20_000
 
 
 @documented("correction", NUMBERS)
+@dataclass(eq=False, repr=False)
 class TailCorrectedRegressor(RegressorMixin, TailCorrected):
     r"""A regressor, and a correction that lowers its largest errors, at a price that is told.
 
@@ -89,32 +91,18 @@ class TailCorrectedRegressor(RegressorMixin, TailCorrected):
     _errors = "errors"
     _n_problems = 1
 
-    def __init__(
-        self,
-        estimator: BaseEstimator | None = None,
-        *,
-        tail: float = 0.02,
-        at_most: float | None = 0.02,
-        loss: str | IndividualLoss = "squared_error",
-        k: float | str = "auto",
-        C: float | None = None,
-        experts: str | Sequence[BaseEstimator] | None = "auto",
-        features: str | Sequence[str | int] | BaseEstimator = "all",
-        cv: Splitter = 5,
-        n_jobs: int | None = None,
-        random_state: int | np.random.RandomState | None = 0,
-    ) -> None:
-        self.estimator = estimator
-        self.tail = tail
-        self.at_most = at_most
-        self.loss = loss
-        self.k = k
-        self.C = C
-        self.experts = experts
-        self.features = features
-        self.cv = cv
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    estimator: BaseEstimator | None = None
+    _: KW_ONLY
+    tail: float = 0.02
+    at_most: float | None = 0.02
+    loss: str | IndividualLoss = "squared_error"
+    k: float | str = "auto"
+    C: float | None = None
+    experts: str | Sequence[BaseEstimator] | None = "auto"
+    features: str | Sequence[str | int] | BaseEstimator = "all"
+    cv: Splitter = 5
+    n_jobs: int | None = None
+    random_state: int | np.random.RandomState | None = 0
 
     def predict(self, X: Any) -> Array:
         """Return the corrected predictions.
@@ -144,10 +132,10 @@ class TailCorrectedRegressor(RegressorMixin, TailCorrected):
         self.least_ = 0.0 if values[mass > 0.0].min() >= 0.0 else -np.inf
         return values
 
-    def _target(self, y: npt.NDArray[Any], mass: Array) -> Numbers:
+    def _target(self, y: npt.NDArray[Any], mass: Array) -> NumberTarget:
         individual = resolve_individual_loss(self.loss, "regression")
         encoder = ProblemEncoder(individual, "free", owner=type(self).__name__)
-        return Numbers(encoder, regression_targets(y, mass).y, self.least_)
+        return NumberTarget(encoder, regression_targets(y, mass).y, self.least_)
 
     def _predict(self, model: BaseEstimator, X: Any) -> Array:
         return np.asarray(model.predict(X), dtype=np.float64).reshape(-1, 1)
